@@ -1,0 +1,55 @@
+# `make demo` and `make test` each do everything on a fresh machine that has Python 3.11+ and make.
+PYTHON ?= python3
+BIN := .venv/bin
+HOLDFAST_DATA ?= ../shared/data
+PYTEST := $(BIN)/python -m pytest
+export HOLDFAST_DATA
+
+.PHONY: help setup demo test lint types imports tests test-long test-data test-tools mutants bench lock clean
+
+help:  ## this list
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
+
+setup:  ## create .venv, install the locked packages, find Java, compile the kernels
+	@$(PYTHON) scripts/setup.py
+
+demo: setup  ## set up, then show the main job on generated data
+	@$(BIN)/holdfast demo
+
+test: setup lint types imports tests  ## set up, then lint, types, import contract, doctests and tests
+
+lint:
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types:
+	$(BIN)/mypy
+
+imports:
+	$(BIN)/lint-imports
+
+tests:
+	$(PYTEST) -m "not long and not tools"
+
+test-long: setup  ## 10,000-case laws, kills, clusters, browser
+	HOLDFAST_CASES=10000 $(PYTEST) -m "long or not tools"
+	$(BIN)/python -m tests.mutants
+
+test-data: setup  ## tests on the real tables under HOLDFAST_DATA; fails when they are absent
+	HOLDFAST_DATA_REQUIRED=1 $(PYTEST) -m data
+
+test-tools: setup  ## other tools in their own environments under .tools/
+	$(PYTEST) -m tools
+
+mutants: setup  ## every listed mutation of the code is killed by a test
+	$(BIN)/python -m tests.mutants
+
+bench: setup  ## every benchmark, one after the other
+	$(BIN)/python -m benchmarks
+
+lock:  ## rewrite requirements.lock (needs uv)
+	scripts/lock.sh
+
+clean:  ## remove what set-up and tests made
+	rm -rf .venv .tools .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks build dist
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,74 @@
+"""What went wrong, in words that a user can act on.
+
+Every error that bad input can cause is a `HoldfastError`; the command line turns it into exit status 2.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+class HoldfastError(Exception):
+    """Base of everything Holdfast raises on purpose."""
+
+
+class ReadError(HoldfastError):
+    """A file or frame that cannot be read as a table."""
+
+
+class ValueRefused(HoldfastError):  # noqa: N818 - it is the value that is refused
+    """A value that does not fit its column; the message names place, column and value."""
+
+
+class SchemaError(HoldfastError):
+    """Columns that are missing, unknown, of another kind, or of a kind that is not supported."""
+
+
+class ChangeRefused(HoldfastError):  # noqa: N818
+    """A change that contradicts the table: absent rows, duplicate or null keys. Nothing was applied."""
+
+
+class RuleError(HoldfastError):
+    """A rule that cannot be read, is contradictory, or does not fit the schema."""
+
+
+class ParseError(RuleError):
+    """Rule text that does not parse; points at the place.
+
+    >>> print(ParseError("a rule", "zip > city", 4))
+    expected a rule
+      zip > city
+          ^
+    """
+
+    def __init__(self, expected: str, text: str, position: int) -> None:
+        self.expected, self.text, self.position = expected, text, position
+        super().__init__(f"expected {expected}\n  {text}\n  {' ' * position}^")
+
+
+class StoreError(HoldfastError):
+    """A rulebook directory that cannot be opened or written."""
+
+
+class NotAvailable(HoldfastError):  # noqa: N818
+    """Something that this version, or this installation, does not have."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a value stands in the input: `sales.csv, row 17`. Rows count from 1, without the header."""
+
+    source: str
+
+    def row(self, index: int) -> str:
+        return f"{self.source}, row {index + 1}"
+
+
+def shown(value: object, limit: int = 60) -> str:
+    """A value as it appears in a message: quoted, and cut when long.
+
+    >>> shown("abc"), shown("x" * 80)[-12:]
+    ("'abc'", "xxxxxxx... '")
+    """
+    text = repr(value)
+    return text if len(text) <= limit else f"{text[: limit - 5]}... {text[-1]}"

@@ -1,0 +1,1 @@
+"""Rules are values: compared, hashed, printed and parsed; they never see data."""

@@ -1,0 +1,82 @@
+"""Whether a rule fits the tables: its columns exist, and what it compares can be compared."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from holdfast.errors import RuleError, SchemaError
+from holdfast.rules.operator import Op
+from holdfast.rules.predicate import Cell, Compare, Predicate
+from holdfast.rules.rule import Dc, Ind, Rule, as_dc
+from holdfast.table.compare import comparable, mark
+from holdfast.table.schema import Column, Schema, unknown_name
+
+Schemas = Mapping[str, Schema]
+
+
+def table_of(rule: Rule, schemas: Schemas) -> str:
+    """The table a rule is about: the one it names, or the only one. For an IND, the left one."""
+    name = rule.left_table if isinstance(rule, Ind) else rule.table
+    if name is None:
+        if len(schemas) > 1:
+            raise RuleError(f"`{rule}`: say which table it is for, as in `{next(iter(schemas))}: {rule}`")
+        return next(iter(schemas))
+    if name not in schemas:
+        raise RuleError(f"`{rule}`: {unknown_name('table', name, list(schemas))}")
+    return name
+
+
+def require_fits(rule: Rule, schemas: Schemas) -> None:
+    """Raises a RuleError that names the rule, the column and the reason where the rule does not fit."""
+    try:
+        if isinstance(rule, Ind):
+            _require_inclusion(rule, schemas)
+        else:
+            schema = schemas[table_of(rule, schemas)]
+            require_predicates_fit(as_dc(rule).predicates, schema)
+    except SchemaError as error:
+        raise RuleError(f"`{rule}`: {error}") from None
+    except RuleError as error:
+        raise RuleError(str(error) if str(error).startswith("`") else f"`{rule}`: {error}") from None
+
+
+def require_predicates_fit(predicates: frozenset[Predicate], schema: Schema) -> None:
+    for predicate in sorted(predicates, key=str):
+        for cell in predicate.cells:
+            schema.position(cell.column)
+        if isinstance(predicate, Compare):
+            _require_comparison(predicate, schema)
+
+
+def _require_comparison(predicate: Compare, schema: Schema) -> None:
+    left = schema.column(predicate.left.column)
+    if predicate.op.is_order and not left.kind.ordered:
+        raise _unordered(predicate.op, left)
+    if isinstance(predicate.right, Cell):
+        _require_comparable(left, schema.column(predicate.right.column))
+    else:
+        mark(left, predicate.right.value)
+
+
+def _unordered(op: Op, column: Column) -> RuleError:
+    return RuleError(f"column {column.name!r} is {column.type_text}, which has no order: {op} cannot be used on it")
+
+
+def _require_comparable(left: Column, right: Column) -> None:
+    if not comparable(left, right):
+        raise RuleError(
+            f"column {left.name!r} ({left.type_text}) cannot be compared with {right.name!r} ({right.type_text})"
+        )
+
+
+def _require_inclusion(rule: Ind, schemas: Schemas) -> None:
+    left_schema = schemas[table_of(rule, schemas)]
+    if rule.right_table not in schemas:
+        raise RuleError(unknown_name("table", rule.right_table, list(schemas)))
+    for left, right in zip(rule.left, rule.right, strict=True):
+        _require_comparable(left_schema.column(left), schemas[rule.right_table].column(right))
+
+
+def is_symmetric(rule: Dc) -> bool:
+    """Whether exchanging t and s gives the same predicates: then every violating pair violates both ways."""
+    return rule.mirrored() == rule.predicates

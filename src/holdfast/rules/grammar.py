@@ -1,0 +1,269 @@
+"""Rule text to rules: a recursive-descent parser whose errors say what was expected, and where."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import date, datetime
+from decimal import Decimal
+from typing import TypeVar
+
+from holdfast.errors import ParseError
+from holdfast.rules.names import IDENTIFIER, RESERVED
+from holdfast.rules.operator import Op
+from holdfast.rules.predicate import Cell, Compare, Constant, IsNull, Predicate
+from holdfast.rules.rule import Dc, Fd, Ind, Key, Marked, Order, Rule
+
+Part = TypeVar("Part")
+
+_TOKEN = re.compile(
+    rf"""\s*(?:
+      (?P<name>{IDENTIFIER})
+    | (?P<quoted>`(?:[^`]|``)+`)
+    | (?P<number>-?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?)
+    | (?P<string>'(?:[^']|'')*')
+    | (?P<sign>->|<=|>=|!=|<>|==|[=<>(){{}},.:])
+    )""",
+    re.VERBOSE,
+)
+_OPS = {str(op): op for op in Op}
+
+
+@dataclass(frozen=True)
+class Token:
+    kind: str
+    text: str
+    start: int
+
+
+def parse(text: str) -> Rule:
+    """The rule that the text says.
+
+    >>> str(parse("not(s.zip = t.zip and t.city != s.city)"))
+    'not(t.city != s.city and t.zip = s.zip)'
+    """
+    return _Parser(text).rule()
+
+
+def parse_filter(text: str) -> frozenset[Predicate]:
+    """Predicates on one row, joined by `and`: which rows a rule is about.
+
+    >>> len(parse_filter("t.country = 'DE' and t.zip is not null"))
+    2
+    """
+    parser = _Parser(text)
+    predicates = parser.conjunction()
+    parser.end()
+    made = Dc(frozenset(predicates))
+    if not made.is_one_row or any(cell.row == "s" for p in predicates for cell in p.cells):
+        raise ParseError("predicates on the one row t", text, 0)
+    return made.predicates
+
+
+class _Parser:
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.tokens = _tokens(text)
+        self.at = 0
+
+    @property
+    def token(self) -> Token:
+        return self.tokens[self.at]
+
+    def fail(self, expected: str) -> ParseError:
+        return ParseError(expected, self.text, self.token.start)
+
+    def sees(self, text: str, ahead: int = 0) -> bool:
+        token = self.tokens[min(self.at + ahead, len(self.tokens) - 1)]
+        return token.text == text and token.kind in ("sign", "name")
+
+    def accept(self, text: str) -> bool:
+        if self.sees(text):
+            self.at += 1
+            return True
+        return False
+
+    def expect(self, text: str, why: str = "") -> None:
+        if not self.accept(text):
+            raise self.fail(f"`{text}`{why}")
+
+    def end(self) -> None:
+        if self.token.kind != "end":
+            raise self.fail("the end of the rule")
+
+    def name(self, what: str) -> str:
+        token = self.token
+        if token.kind == "name" and token.text not in RESERVED:
+            self.at += 1
+            return token.text
+        if token.kind == "quoted":
+            self.at += 1
+            return token.text[1:-1].replace("``", "`")
+        hint = f" (`{token.text}` is a reserved word: write it in backticks)" if token.text in RESERVED else ""
+        raise self.fail(f"{what}{hint}")
+
+    def listed(self, part: Callable[[], Part]) -> list[Part]:
+        found = [part()]
+        while self.accept(","):
+            found.append(part())
+        return found
+
+    def columns(self) -> list[str]:
+        return self.listed(lambda: self.name("a column"))
+
+    def rule(self) -> Rule:
+        table = self.table_prefix()
+        made: Rule
+        if self.accept("key"):
+            made = self.key(table)
+        elif self.accept("not"):
+            made = self.denial(table)
+        elif self.sees("{"):
+            made = self.order(table)
+        elif table is None and self.is_inclusion():
+            made = self.inclusion()
+        else:
+            made = self.dependency(table)
+        self.end()
+        return made
+
+    def table_prefix(self) -> str | None:
+        if self.token.kind in ("name", "quoted") and self.sees(":", ahead=1):
+            name = self.name("a table")
+            self.expect(":")
+            return name
+        return None
+
+    def key(self, table: str | None) -> Key:
+        self.expect("(", " and the columns of the key")
+        columns = self.columns()
+        self.expect(")", " or `,`")
+        return Key(frozenset(columns), table)
+
+    def dependency(self, table: str | None) -> Fd:
+        left: list[str] = []
+        if self.accept("("):
+            self.expect(")", ": an empty left side is written ()")
+        else:
+            what = "a rule: key(..), not(..), a -> b, {a <} -> b <, or t.a in s.b"
+            left = self.listed(lambda: self.name(what if self.at == 0 else "a column"))
+        self.expect("->", " or `,`" if left else "")
+        right = self.name("the column on the right")
+        if self.sees(","):
+            raise self.fail("one column on the right (write one rule for each)")
+        return Fd(frozenset(left), right, table)
+
+    def order(self, table: str | None) -> Order:
+        self.expect("{")
+        left = [] if self.sees("}") else self.listed(lambda: self.marked("a column with <, <=, =, >= or >"))
+        self.expect("}", " or `,`")
+        self.expect("->")
+        return Order(frozenset(left), self.marked("the column on the right with <, <= or ="), table)
+
+    def marked(self, what: str) -> Marked:
+        return Marked(self.name(what), self.operator())
+
+    def is_inclusion(self) -> bool:
+        return self.token.kind in ("name", "quoted") and (self.sees(".", ahead=1) or self.sees("(", ahead=1))
+
+    def inclusion(self) -> Ind:
+        left_table, left = self.side()
+        self.expect("in")
+        right_table, right = self.side()
+        return Ind(left_table, tuple(left), right_table, tuple(right))
+
+    def side(self) -> tuple[str, list[str]]:
+        table = self.name("a table")
+        if self.accept("("):
+            columns = self.columns()
+            self.expect(")", " or `,`")
+            return table, columns
+        self.expect(".", " or `(` and the columns")
+        return table, [self.name("a column")]
+
+    def denial(self, table: str | None) -> Dc:
+        self.expect("(", " and predicates joined by `and`")
+        predicates = self.conjunction()
+        self.expect(")", " or `and`")
+        return Dc(frozenset(predicates), table)
+
+    def conjunction(self) -> list[Predicate]:
+        found = [self.predicate()]
+        while self.accept("and"):
+            found.append(self.predicate())
+        return found
+
+    def predicate(self) -> Predicate:
+        left = self.operand()
+        if isinstance(left, Cell) and self.accept("is"):
+            negated = self.accept("not")
+            self.expect("null", "" if negated else " or `not null`")
+            return IsNull(left, negated)
+        op = self.operator(" or `is`" if isinstance(left, Cell) else "")
+        place = self.token
+        right = self.operand()
+        if isinstance(left, Cell):
+            return Compare(left, op, right).canonical()
+        if isinstance(right, Cell):
+            return Compare(right, op.mirror, left)
+        raise ParseError("a cell such as t.zip on one side", self.text, place.start)
+
+    def operator(self, also: str = "") -> Op:
+        op = _OPS.get(self.token.text)
+        if op is None:
+            hint = {"==": " (equality is written =)", "<>": " (inequality is written !=)"}.get(self.token.text, "")
+            raise self.fail(f"one of = != < <= > >={also}{hint}")
+        self.at += 1
+        return op
+
+    def operand(self) -> Cell | Constant:
+        token = self.token
+        if token.kind == "name" and token.text in ("t", "s") and self.sees(".", ahead=1):
+            self.at += 2
+            return Cell(token.text, self.name("a column"))
+        if token.kind in ("number", "string") or token.text in ("true", "false", "date", "timestamp"):
+            return self.constant()
+        raise self.fail("t.column, s.column or a literal")
+
+    def constant(self) -> Constant:
+        token = self.token
+        self.at += 1
+        if token.kind == "number":
+            return Constant.of(Decimal(token.text))
+        if token.kind == "string":
+            return Constant.of(_unquoted(token))
+        if token.text in ("true", "false"):
+            return Constant.of(token.text == "true")
+        return self.moment(token.text)
+
+    def moment(self, word: str) -> Constant:
+        token = self.token
+        if token.kind != "string":
+            raise self.fail(f"a quoted {word} such as {word} '2026-01-31{'T10:00:00Z' if word == 'timestamp' else ''}'")
+        read = date.fromisoformat if word == "date" else datetime.fromisoformat
+        try:
+            value = read(_unquoted(token))
+        except ValueError:
+            raise self.fail(f"an ISO {word}") from None
+        self.at += 1
+        return Constant.of(value)
+
+
+def _unquoted(token: Token) -> str:
+    return token.text[1:-1].replace("''", "'")
+
+
+def _tokens(text: str) -> list[Token]:
+    found, at = [], 0
+    while text[at:].strip():
+        match = _TOKEN.match(text, at)
+        if match is None or match.lastgroup is None:
+            start = at + len(text[at:]) - len(text[at:].lstrip())
+            raise ParseError(_UNFINISHED.get(text[start], "a name, a literal or an operator"), text, start)
+        found.append(Token(match.lastgroup, match.group(match.lastgroup), match.start(match.lastgroup)))
+        at = match.end()
+    return [*found, Token("end", "", len(text))]
+
+
+_UNFINISHED = {"'": "a closing quote", "`": "a closing backtick"}

@@ -1,0 +1,123 @@
+"""When one rule makes another superfluous, and when a rule can never be violated."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import combinations, product
+
+from holdfast.rules.operator import Op, Weak
+from holdfast.rules.predicate import Cell, Compare, Constant, IsNull, Predicate
+from holdfast.rules.rule import Dc, Fd, Ind, Key, Marked, Order, Rule
+
+Node = Cell | Constant
+Atom = tuple[Node, Node | None, Weak | bool]
+
+
+def implies(strong: Rule, weak: Rule) -> bool:
+    """Whether `strong` holding means that `weak` holds, by the definition of minimality of their kind.
+
+    Keys and FDs by containment of the left side (an FD is not derived by transitivity); order dependencies by
+    containment of marked attributes (IncPOD, section 3) in either mirror image; DCs by containment of weak atoms
+    in one of the two orientations; INDs by projection.
+
+    >>> from holdfast.rules.grammar import parse
+    >>> implies(parse("not(t.a <= s.a)"), parse("not(t.a > s.a and t.b = s.b)"))
+    True
+    """
+    if type(strong) is not type(weak) or strong.table != weak.table:
+        return False
+    if isinstance(strong, Key) and isinstance(weak, Key):
+        return strong.columns <= weak.columns
+    if isinstance(strong, Fd) and isinstance(weak, Fd):
+        return strong.right == weak.right and strong.left <= weak.left
+    if isinstance(strong, Order) and isinstance(weak, Order):
+        return _order_implies(strong, weak)
+    if isinstance(strong, Dc) and isinstance(weak, Dc):
+        return _dc_implies(strong, weak)
+    return isinstance(strong, Ind) and isinstance(weak, Ind) and _ind_implies(strong, weak)
+
+
+def contains(outer: Iterable[Marked], inner: Iterable[Marked]) -> bool:
+    """Whether every A^op' in `inner` has an A^op in `outer` with op' implied by op.
+
+    IncPOD prints the quantifiers the other way round, which would make the larger set the smaller one.
+    """
+    ops = {mark.column: mark.op for mark in outer}
+    return all(mark.column in ops and ops[mark.column].implies(mark.op) for mark in inner)
+
+
+def _order_implies(strong: Order, weak: Order) -> bool:
+    if strong.right.column != weak.right.column:
+        return False
+    images = [(strong.left, strong.right), ([m.mirrored() for m in strong.left], strong.right.mirrored())]
+    return any(right.op.implies(weak.right.op) and contains(weak.left, left) for left, right in images)
+
+
+def _dc_implies(strong: Dc, weak: Dc) -> bool:
+    atoms = _atoms(strong.predicates)
+    return any(atoms <= _atoms(side) for side in (weak.predicates, weak.mirrored()))
+
+
+def _atoms(predicates: Iterable[Predicate]) -> frozenset[Atom]:
+    found: set[Atom] = set()
+    for p in predicates:
+        if isinstance(p, IsNull):
+            found.add((p.cell, None, p.negated))
+        else:
+            found.update((p.left, p.right, atom) for atom in Weak if atom in p.op.atoms)
+    return frozenset(found)
+
+
+def _ind_implies(strong: Ind, weak: Ind) -> bool:
+    pairs = set(zip(strong.left, strong.right, strict=True))
+    same_tables = (strong.left_table, strong.right_table) == (weak.left_table, weak.right_table)
+    return same_tables and set(zip(weak.left, weak.right, strict=True)) <= pairs
+
+
+def is_trivial(rule: Rule) -> bool:
+    """Whether no values at all could violate the rule. O(operands^3) for a DC, by closure of its comparisons.
+
+    Holds for every null policy and every kind of column; finite domains are not looked into.
+
+    >>> from holdfast.rules.grammar import parse
+    >>> is_trivial(parse("not(t.a = s.a and t.b = s.b and t.a = s.b and t.b != s.a)"))
+    True
+    """
+    return isinstance(rule, Dc) and not is_satisfiable(rule.predicates)
+
+
+def is_satisfiable(predicates: Iterable[Predicate]) -> bool:
+    """Whether some values of t and s satisfy all predicates."""
+    predicates = list(predicates)
+    comparisons = [p for p in predicates if isinstance(p, Compare)]
+    tests = {p.cell: p.negated for p in predicates if isinstance(p, IsNull)}
+    return not _meets_null(comparisons, tests) and not _cyclic(comparisons)
+
+
+def _meets_null(comparisons: list[Compare], tests: dict[Cell, bool]) -> bool:
+    """Whether a comparison that no null satisfies is asked of a cell that is null."""
+    for p in comparisons:
+        null = [isinstance(node, Cell) and tests.get(node) is False for node in (p.left, p.right)]
+        known = [isinstance(node, Constant) or tests.get(node) is True for node in (p.left, p.right)]
+        if any(null) and (p.op in (Op.LT, Op.GT) or (p.op is not Op.NE and any(known))):
+            return True
+    return False
+
+
+def _cyclic(comparisons: list[Compare]) -> bool:
+    """Whether the closure of <= puts two nodes that must differ into one class."""
+    nodes: list[Node] = list(dict.fromkeys(node for p in comparisons for node in p.operands))
+    below = {(node, node) for node in nodes}
+    differ: set[tuple[Node, Node]] = set()
+    for p in comparisons:
+        below |= {(p.left, p.right)} if Weak.LE in p.op.atoms else set()
+        below |= {(p.right, p.left)} if Weak.GE in p.op.atoms else set()
+        differ |= {(p.left, p.right)} if Weak.NE in p.op.atoms else set()
+    for a, b in combinations([n for n in nodes if isinstance(n, Constant)], 2):
+        differ.add((a, b))
+        if a.kind == b.kind and a.kind not in ("text", "boolean"):
+            below.add((a, b) if a.value < b.value else (b, a))  # type: ignore[operator]
+    for middle, first, last in product(nodes, repeat=3):
+        if (first, middle) in below and (middle, last) in below:
+            below.add((first, last))
+    return any((a, b) in below and (b, a) in below for a, b in differ)

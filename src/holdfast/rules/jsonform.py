@@ -1,0 +1,59 @@
+"""Rules as JSON records, for machines that would rather not parse text."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from holdfast.rules.grammar import parse
+from holdfast.rules.names import Rank, by_name
+from holdfast.rules.predicate import Cell, Constant, IsNull, Predicate
+from holdfast.rules.rule import Fd, Ind, Key, Marked, Order, Rule
+
+Record = dict[str, Any]
+
+
+def to_json(rule: Rule, rank: Rank = by_name) -> Record:
+    """A record with id, kind, table, text and the rule's parts.
+
+    >>> from_json(to_json(parse("zip -> city"))) == parse("zip -> city")
+    True
+    """
+    head = {"id": rule.id, "kind": rule.kind, "table": rule.table, "text": rule.text(rank)}
+    return head | _parts(rule, rank)
+
+
+def from_json(record: Record) -> Rule:
+    """The rule of a record; its text is what counts."""
+    return parse(record["text"])
+
+
+def _parts(rule: Rule, rank: Rank) -> Record:
+    if isinstance(rule, Key):
+        return {"columns": sorted(rule.columns, key=rank)}
+    if isinstance(rule, Fd):
+        return {"left": sorted(rule.left, key=rank), "right": rule.right}
+    if isinstance(rule, Ind):
+        left = {"table": rule.left_table, "columns": list(rule.left)}
+        return {"left": left, "right": {"table": rule.right_table, "columns": list(rule.right)}}
+    if isinstance(rule, Order):
+        marks = sorted(rule.left, key=lambda m: rank(m.column))
+        return {"left": [_marked(m) for m in marks], "right": _marked(rule.right)}
+    return {"predicates": [_predicate(p) for p in sorted(rule.predicates, key=lambda p: p.sort_key(rank))]}
+
+
+def _marked(mark: Marked) -> Record:
+    return {"column": mark.column, "op": str(mark.op)}
+
+
+def _predicate(predicate: Predicate) -> Record:
+    if isinstance(predicate, IsNull):
+        return {"left": _operand(predicate.cell), "op": "is not null" if predicate.negated else "is null"}
+    return {"left": _operand(predicate.left), "op": str(predicate.op), "right": _operand(predicate.right)}
+
+
+def _operand(operand: Cell | Constant) -> Record:
+    if isinstance(operand, Cell):
+        return {"row": operand.row, "column": operand.column}
+    return {"literal": str(operand)}
+
+

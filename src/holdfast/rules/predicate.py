@@ -1,0 +1,142 @@
+"""Predicates of denial constraints: comparisons of cells with cells or literals, and tests for null."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime
+from decimal import Decimal
+
+from holdfast.errors import RuleError
+from holdfast.rules.names import Rank, Value, by_name, literal_text, quoted
+from holdfast.rules.operator import Op
+
+OTHER_ROW = {"t": "s", "s": "t"}
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A column of one of the two rows, `t.zip`."""
+
+    row: str
+    column: str
+
+    def mirrored(self) -> Cell:
+        return Cell(OTHER_ROW[self.row], self.column)
+
+    def __str__(self) -> str:
+        return f"{self.row}.{quoted(self.column)}"
+
+
+@dataclass(frozen=True)
+class Constant:
+    """A literal. `kind` keeps true and 1 apart."""
+
+    value: Value
+    kind: str
+
+    @classmethod
+    def of(cls, value: Value | int | float) -> Constant:
+        """The constant of a Python value.
+
+        >>> Constant.of(5) == Constant.of(Decimal("5.0")), Constant.of(True) == Constant.of(1)
+        (True, False)
+        """
+        if isinstance(value, bool):
+            return cls(value, "boolean")
+        if isinstance(value, int | float | Decimal):
+            number = Decimal(repr(value)) if isinstance(value, float) else Decimal(value)
+            if not number.is_finite():
+                raise RuleError(f"{value} is not a literal of rules")
+            return cls(Decimal("0") if number == 0 else number, "number")
+        if isinstance(value, str):
+            return cls(value, "text")
+        if isinstance(value, datetime):
+            zoned = value if value.tzinfo else value.replace(tzinfo=UTC)
+            return cls(zoned.astimezone(UTC), "timestamp")
+        if isinstance(value, date):
+            return cls(value, "date")
+        raise RuleError(f"{value!r} is not a literal of rules")
+
+    def __str__(self) -> str:
+        return literal_text(self.value)
+
+
+@dataclass(frozen=True)
+class Compare:
+    """`left op right`. Canonical: t stands left of s, a constant stands right."""
+
+    left: Cell
+    op: Op
+    right: Cell | Constant
+
+    @property
+    def is_pair(self) -> bool:
+        return isinstance(self.right, Cell) and self.right.row != self.left.row
+
+    @property
+    def cells(self) -> tuple[Cell, ...]:
+        return (self.left, self.right) if isinstance(self.right, Cell) else (self.left,)
+
+    @property
+    def operands(self) -> tuple[Cell, Cell | Constant]:
+        return self.left, self.right
+
+    def swapped(self) -> Compare:
+        """The same comparison from the other side."""
+        if not isinstance(self.right, Cell):
+            return self
+        return Compare(self.right, self.op.mirror, self.left)
+
+    def mirrored(self) -> Compare:
+        """With t and s exchanged."""
+        right = self.right.mirrored() if isinstance(self.right, Cell) else self.right
+        return replace(self, left=self.left.mirrored(), right=right)
+
+    def canonical(self, rank: Rank = by_name) -> Compare:
+        """With the operands in canonical order: t before s; in one row the earlier column first."""
+        if not isinstance(self.right, Cell):
+            return self
+        if self.left == self.right:
+            raise RuleError(f"{self.left} is compared with itself; write `{self.left} is not null` if that is meant")
+        if self.is_pair:
+            return self if self.left.row == "t" else self.swapped()
+        return self if rank(self.left.column) <= rank(self.right.column) else self.swapped()
+
+    def sort_key(self, rank: Rank) -> tuple[object, ...]:
+        if isinstance(self.right, Cell):
+            return (rank(self.left.column), self.left.row != "t", 0, rank(self.right.column), not self.is_pair, "")
+        return (rank(self.left.column), self.left.row != "t", 1, (0, ""), False, str(self.right))
+
+    def __str__(self) -> str:
+        return f"{self.left} {self.op} {self.right}"
+
+
+@dataclass(frozen=True)
+class IsNull:
+    """`t.a is null`, or `is not null` when negated; no null policy changes it."""
+
+    cell: Cell
+    negated: bool = False
+
+    @property
+    def is_pair(self) -> bool:
+        return False
+
+    @property
+    def cells(self) -> tuple[Cell, ...]:
+        return (self.cell,)
+
+    def mirrored(self) -> IsNull:
+        return replace(self, cell=self.cell.mirrored())
+
+    def canonical(self, rank: Rank = by_name) -> IsNull:
+        return self
+
+    def sort_key(self, rank: Rank) -> tuple[object, ...]:
+        return (rank(self.cell.column), self.cell.row != "t", 2, (0, ""), False, "")
+
+    def __str__(self) -> str:
+        return f"{self.cell} is {'not ' if self.negated else ''}null"
+
+
+Predicate = Compare | IsNull

@@ -1,0 +1,290 @@
+"""The five kinds of rule, as frozen values in canonical form.
+
+Equal rules are equal values whatever order they were written in; `text(rank)` prints with the columns in the order
+of a schema, `str` with the columns by name.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from holdfast.errors import RuleError
+from holdfast.rules.names import Rank, by_name, quoted
+from holdfast.rules.operator import Op
+from holdfast.rules.predicate import Cell, Compare, Constant, IsNull, Predicate
+
+KINDS = ("key", "fd", "ind", "order", "dc")
+
+
+class _Rule:
+    """What all rules share."""
+
+    kind: ClassVar[str]
+    table: str | None
+
+    def body(self, rank: Rank = by_name) -> str:
+        """The canonical text without the table's name."""
+        raise NotImplementedError
+
+    def text(self, rank: Rank = by_name) -> str:
+        """The canonical text, `orders: zip -> city` where the rule names its table."""
+        body = self.body(rank)
+        return f"{quoted(self.table)}: {body}" if self.table is not None else body
+
+    @property
+    def id(self) -> str:
+        """A short name that depends only on what the rule says, `fd-5f0c2a91`."""
+        return f"{self.kind}-{hashlib.sha256(self.text().encode()).hexdigest()[:8]}"
+
+    def __str__(self) -> str:
+        return self.text()
+
+
+def _listed(names: Iterable[str], rank: Rank) -> str:
+    return ", ".join(quoted(name) for name in sorted(names, key=rank))
+
+
+@dataclass(frozen=True)
+class Key(_Rule):
+    """No two rows agree on all columns.
+
+    >>> print(Key(frozenset({"phone", "area"})))
+    key(area, phone)
+    """
+
+    kind: ClassVar[str] = "key"
+    columns: frozenset[str]
+    table: str | None = None
+
+    def __post_init__(self) -> None:
+        if not self.columns:
+            raise RuleError("a key needs at least one column")
+
+    def body(self, rank: Rank = by_name) -> str:
+        return f"key({_listed(self.columns, rank)})"
+
+
+@dataclass(frozen=True)
+class Fd(_Rule):
+    """Rows that agree on `left` agree on `right`; an empty left side says that `right` is constant.
+
+    >>> print(Fd(frozenset({"zip"}), "city"), Fd(frozenset(), "country"), sep="; ")
+    zip -> city; () -> country
+    """
+
+    kind: ClassVar[str] = "fd"
+    left: frozenset[str]
+    right: str
+    table: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.right in self.left:
+            raise RuleError(f"{quoted(self.right)} stands on both sides of ->, which always holds")
+
+    def body(self, rank: Rank = by_name) -> str:
+        return f"{_listed(self.left, rank) or '()'} -> {quoted(self.right)}"
+
+
+@dataclass(frozen=True)
+class Ind(_Rule):
+    """Every left tuple without a null occurs on the right; columns go by pairs.
+
+    >>> print(Ind("orders", ("b", "a"), "items", ("y", "x")))
+    orders(a, b) in items(x, y)
+    """
+
+    kind: ClassVar[str] = "ind"
+    left_table: str
+    left: tuple[str, ...]
+    right_table: str
+    right: tuple[str, ...]
+    table: None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        if not self.left or len(self.left) != len(self.right):
+            raise RuleError(f"{len(self.left)} columns on the left of `in` and {len(self.right)} on the right")
+        pairs = sorted(set(zip(self.left, self.right, strict=True)))
+        if len({a for a, _ in pairs}) < len(pairs) or len({b for _, b in pairs}) < len(pairs):
+            raise RuleError("a column stands twice on one side of `in`")
+        if self.left_table == self.right_table and all(a == b for a, b in pairs):
+            raise RuleError(f"{quoted(self.left_table)} is always included in itself")
+        object.__setattr__(self, "left", tuple(a for a, _ in pairs))
+        object.__setattr__(self, "right", tuple(b for _, b in pairs))
+
+    def body(self, rank: Rank = by_name) -> str:
+        pairs = sorted(zip(self.left, self.right, strict=True), key=lambda pair: rank(pair[0]))
+        left, right = [a for a, _ in pairs], [b for _, b in pairs]
+        return f"{_columns_of(self.left_table, left)} in {_columns_of(self.right_table, right)}"
+
+
+def _columns_of(table: str, columns: list[str]) -> str:
+    if len(columns) == 1:
+        return f"{quoted(table)}.{quoted(columns[0])}"
+    return f"{quoted(table)}({', '.join(map(quoted, columns))})"
+
+
+@dataclass(frozen=True)
+class Marked:
+    """A marked attribute (IncPOD, section 3): a column with an operator, `salary <`."""
+
+    column: str
+    op: Op
+
+    def mirrored(self) -> Marked:
+        return Marked(self.column, self.op.mirror)
+
+    def __str__(self) -> str:
+        return f"{quoted(self.column)} {self.op}"
+
+
+@dataclass(frozen=True)
+class Order(_Rule):
+    """A pointwise order dependency: rows ordered as `left` says are ordered as `right` says.
+
+    The right side is <, <= or =; the mirror image of a rule with > or >= is taken instead, and `flipped` remembers
+    that t and s were exchanged by that.
+
+    >>> print(Order(frozenset({Marked("salary", Op.LT)}), Marked("tax", Op.GE)))
+    {salary >} -> tax <=
+    """
+
+    kind: ClassVar[str] = "order"
+    left: frozenset[Marked]
+    right: Marked
+    table: str | None = None
+    flipped: bool = field(default=False, init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        columns = [mark.column for mark in self.left]
+        if len(set(columns)) < len(columns):
+            twice = next(c for c in columns if columns.count(c) > 1)
+            raise RuleError(f"{quoted(twice)} stands twice on the left of ->")
+        if self.right.column in columns:
+            raise RuleError(f"{quoted(self.right.column)} stands on both sides of ->")
+        if any(mark.op is Op.NE for mark in (*self.left, self.right)):
+            raise RuleError("an order dependency uses <, <=, =, >= and >, not !=")
+        if self._mirror_is_smaller():
+            object.__setattr__(self, "left", frozenset(mark.mirrored() for mark in self.left))
+            object.__setattr__(self, "right", self.right.mirrored())
+            object.__setattr__(self, "flipped", True)
+
+    def _mirror_is_smaller(self) -> bool:
+        if self.right.op is not Op.EQ:
+            return self.right.op in (Op.GT, Op.GE)
+        return self._sides(by_name, mirror=True) < self._sides(by_name)
+
+    def _sides(self, rank: Rank, *, mirror: bool = False) -> str:
+        marks = sorted(self.left, key=lambda mark: rank(mark.column))
+        left = ", ".join(str(mark.mirrored() if mirror else mark) for mark in marks)
+        return f"{{{left}}} -> {self.right.mirrored() if mirror else self.right}"
+
+    def body(self, rank: Rank = by_name) -> str:
+        text = self._sides(rank)
+        return min(text, self._sides(rank, mirror=True)) if self.right.op is Op.EQ else text
+
+
+@dataclass(frozen=True)
+class Dc(_Rule):
+    """No ordered pair of different rows (no row, if only t occurs) satisfies all predicates.
+
+    >>> a, b = Cell("t", "a"), Cell("s", "a")
+    >>> print(Dc(frozenset({Compare(b, Op.GE, a), Compare(a, Op.NE, b)})))
+    not(t.a < s.a)
+    """
+
+    kind: ClassVar[str] = "dc"
+    predicates: frozenset[Predicate]
+    table: str | None = None
+    flipped: bool = field(default=False, init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if not self.predicates:
+            raise RuleError("not() is not a rule: it needs at least one predicate")
+        predicates = _merged(p.canonical() for p in self.predicates)
+        if {cell.row for p in predicates for cell in p.cells} == {"s"}:
+            predicates = _mirrored(predicates)
+        mirror = _mirrored(predicates)
+        if not _is_one_row(predicates) and _conjunction(mirror, by_name) < _conjunction(predicates, by_name):
+            predicates = mirror
+            object.__setattr__(self, "flipped", True)
+        object.__setattr__(self, "predicates", predicates)
+
+    @property
+    def is_one_row(self) -> bool:
+        """Whether it speaks of single rows."""
+        return _is_one_row(self.predicates)
+
+    def body(self, rank: Rank = by_name) -> str:
+        text = _conjunction(self.predicates, rank)
+        if not self.is_one_row:
+            text = min(text, _conjunction(_mirrored(self.predicates), rank))
+        return f"not({text})"
+
+    def mirrored(self) -> frozenset[Predicate]:
+        """The predicates with t and s exchanged, which say the same."""
+        return _mirrored(self.predicates)
+
+    @property
+    def written(self) -> frozenset[Predicate]:
+        """The predicates with t and s as they were written: what tells (t, s) from (s, t) in violating pairs."""
+        return self.mirrored() if self.flipped else self.predicates
+
+
+def _mirrored(predicates: Iterable[Predicate]) -> frozenset[Predicate]:
+    return frozenset(p.mirrored().canonical() for p in predicates)
+
+
+def _is_one_row(predicates: Iterable[Predicate]) -> bool:
+    return {cell.row for p in predicates for cell in p.cells} == {"t"}
+
+
+def conjunction_text(predicates: Iterable[Predicate], rank: Rank = by_name) -> str:
+    """`t.a = s.a and t.b < 5`, in canonical order."""
+    made = sorted((p.canonical(rank) for p in predicates), key=lambda p: p.sort_key(rank))
+    return " and ".join(map(str, made))
+
+
+_conjunction = conjunction_text
+
+
+def _merged(predicates: Iterable[Predicate]) -> frozenset[Predicate]:
+    """One predicate for each pair of operands; a contradiction is an error."""
+    comparisons: dict[tuple[Cell, Cell | Constant], Compare] = {}
+    tests: dict[Cell, IsNull] = {}
+    for predicate in predicates:
+        if isinstance(predicate, IsNull):
+            if tests.setdefault(predicate.cell, predicate) != predicate:
+                raise RuleError(f"contradiction: {predicate.cell} cannot be both null and not null")
+            continue
+        other = comparisons.get(predicate.operands)
+        atoms = predicate.op.atoms | (other.op.atoms if other else predicate.op.atoms)
+        op = Op.of_atoms(atoms)
+        if op is None:
+            raise RuleError(f"contradiction: {predicate} and {other} cannot both hold")
+        comparisons[predicate.operands] = Compare(predicate.left, op, predicate.right)
+    return frozenset([*comparisons.values(), *tests.values()])
+
+
+Rule = Key | Fd | Ind | Order | Dc
+
+
+def as_dc(rule: Key | Fd | Order | Dc) -> Dc:
+    """The denial constraint with the same violating pairs, under every null policy.
+
+    >>> print(as_dc(Fd(frozenset({"zip"}), "city")))
+    not(t.city != s.city and t.zip = s.zip)
+    """
+    if isinstance(rule, Dc):
+        return rule
+    if isinstance(rule, Key):
+        marks = [Marked(column, Op.EQ) for column in rule.columns]
+    elif isinstance(rule, Fd):
+        marks = [Marked(column, Op.EQ) for column in rule.left] + [Marked(rule.right, Op.NE)]
+    else:
+        marks = [*rule.left, Marked(rule.right.column, rule.right.op.inverse)]
+        marks = [mark.mirrored() for mark in marks] if rule.flipped else marks
+    predicates = frozenset(Compare(Cell("t", m.column), m.op, Cell("s", m.column)) for m in marks)
+    return Dc(predicates, rule.table)

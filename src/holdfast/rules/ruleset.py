@@ -1,0 +1,342 @@
+"""Many rules at once, as bitmasks: a million take tens of megabytes; rule values are made on iteration.
+
+A block holds the rules of one kind and table. Each rule is a set of items of the block's vocabulary (columns for
+keys and FDs, column pairs for INDs, columns with a weak atom for order dependencies, predicates' weak atoms for
+DCs) and, for FDs and order dependencies, a conclusion.
+"""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from holdfast.rules.names import Rank, by_name, by_position
+from holdfast.rules.operator import Op, Weak
+from holdfast.rules.predicate import Compare, IsNull
+from holdfast.rules.rule import KINDS, Dc, Fd, Ind, Key, Marked, Order, Rule
+
+Masks = npt.NDArray[np.uint64]
+Item = Any  # a column name, a pair of columns, (column, Weak), or a predicate's (operands, Weak) or IsNull
+NO_CONCLUSION = -1
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """Rules of one kind and table. `names` is the schema's column order, empty where there is no schema."""
+
+    kind: str
+    table: str | None
+    vocabulary: tuple[Item, ...]
+    masks: Masks
+    conclusion: npt.NDArray[np.int32]
+    conclusions: tuple[Item, ...] = ()
+    names: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.masks)
+
+    @property
+    def nbytes(self) -> int:
+        return int(self.masks.nbytes + self.conclusion.nbytes)
+
+    @property
+    def rank(self) -> Rank:
+        return by_position(self.names) if self.names else by_name
+
+    def chosen(self, rows: npt.NDArray[Any]) -> Block:
+        return replace(self, masks=self.masks[rows], conclusion=self.conclusion[rows])
+
+    def __iter__(self) -> Iterator[Rule]:
+        make = _MAKERS[self.kind]
+        for start in range(0, len(self), 4096):
+            bits = _bits(self.masks[start : start + 4096], len(self.vocabulary))
+            for row, conclusion in zip(bits, self.conclusion[start : start + 4096], strict=True):
+                items = [self.vocabulary[i] for i in np.flatnonzero(row)]
+                yield make(self.table, items, self.conclusions[conclusion] if conclusion >= 0 else None)
+
+    def mentions(self, column: str) -> npt.NDArray[np.bool_]:
+        """Which rules speak of the column."""
+        wanted = _mask_of([i for i, item in enumerate(self.vocabulary) if column in _columns(item)], self.masks.shape[1])
+        there = (self.masks & wanted).any(axis=1)
+        ends = [i for i, item in enumerate(self.conclusions) if column in _columns(item)]
+        return there | np.isin(self.conclusion, ends)
+
+    def sizes(self) -> npt.NDArray[np.int64]:
+        """The number of items of each rule."""
+        return np.bitwise_count(self.masks).sum(axis=1, dtype=np.int64)
+
+    def aligned(self, vocabulary: tuple[Item, ...], conclusions: tuple[Item, ...]) -> Block:
+        """The same rules over a larger vocabulary."""
+        if (vocabulary, conclusions) == (self.vocabulary, self.conclusions):
+            return self
+        place = {item: i for i, item in enumerate(vocabulary)}
+        masks = np.zeros((len(self), _words(len(vocabulary))), dtype=np.uint64)
+        for i, item in enumerate(self.vocabulary):
+            bit = self.masks[:, i // 64] >> np.uint64(i % 64) & np.uint64(1)
+            masks[:, place[item] // 64] |= bit << np.uint64(place[item] % 64)
+        ends = np.array([conclusions.index(c) for c in self.conclusions] + [NO_CONCLUSION], dtype=np.int32)
+        return replace(self, vocabulary=vocabulary, conclusions=conclusions, masks=masks, conclusion=ends[self.conclusion])
+
+    def signature(self) -> npt.NDArray[Any]:
+        """One comparable record for each rule."""
+        rows = np.column_stack([self.masks, self.conclusion.astype(np.int64).view(np.uint64)])
+        return np.ascontiguousarray(rows).view([("", np.uint64)] * rows.shape[1]).ravel()
+
+
+@dataclass(frozen=True, eq=False)
+class RuleSet:
+    """A set of rules. `complete` is false where a budget ended the search; `limits` says which limits applied.
+
+    >>> from holdfast.rules.grammar import parse
+    >>> rules = RuleSet.from_rules([parse("zip -> city"), parse("key(ssn)"), parse("state, zip -> city")])
+    >>> len(rules), rules.of("fd").texts()
+    (3, ['state, zip -> city', 'zip -> city'])
+    """
+
+    blocks: tuple[Block, ...] = ()
+    complete: bool = True
+    limits: tuple[str, ...] = field(default=())
+
+    @classmethod
+    def from_rules(cls, rules: Iterable[Rule], names: Sequence[str] = ()) -> RuleSet:
+        """The set of some rule values. `names` is the column order to print them by."""
+        grouped: dict[tuple[str, str | None], list[Rule]] = {}
+        for rule in dict.fromkeys(rules):
+            grouped.setdefault((rule.kind, rule.table), []).append(rule)
+        order = sorted(grouped, key=lambda key: (KINDS.index(key[0]), key[1] or ""))
+        return cls(tuple(_block(kind, table, grouped[kind, table], tuple(names)) for kind, table in order))
+
+    @classmethod
+    def keys(cls, columns: Sequence[str], masks: Masks, table: str | None = None) -> RuleSet:
+        """Keys from bitmasks over the columns; masks are (rules, words)."""
+        none = np.full(len(masks), NO_CONCLUSION, dtype=np.int32)
+        return cls((Block("key", table, tuple(columns), masks, none, names=tuple(columns)),))
+
+    @classmethod
+    def fds(cls, columns: Sequence[str], left: Masks, right: npt.NDArray[np.integer], table: str | None = None) -> RuleSet:
+        """FDs from bitmasks of left sides and positions of right columns."""
+        names = tuple(columns)
+        return cls((Block("fd", table, names, left, np.asarray(right, np.int32), names, names),))
+
+    def __len__(self) -> int:
+        return sum(len(block) for block in self.blocks)
+
+    def __iter__(self) -> Iterator[Rule]:
+        for block in self.blocks:
+            yield from block
+
+    def __contains__(self, rule: object) -> bool:
+        return any(rule in RuleSet((b,))._values for b in self.blocks if b.kind == getattr(rule, "kind", None))
+
+    @cached_property
+    def _values(self) -> frozenset[Rule]:
+        return frozenset(self)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, RuleSet) and len(self) == len(other) and len(self - other) == 0
+
+    __hash__ = None  # type: ignore[assignment]
+
+    @property
+    def nbytes(self) -> int:
+        return sum(block.nbytes for block in self.blocks)
+
+    def of(self, kind: str) -> RuleSet:
+        """The rules of one kind: key, fd, ind, order or dc."""
+        return self._with(block for block in self.blocks if block.kind == kind)
+
+    def of_table(self, table: str | None) -> RuleSet:
+        return self._with(block for block in self.blocks if block.table == table)
+
+    def mentioning(self, column: str) -> RuleSet:
+        """The rules that speak of a column. O(rules)."""
+        return self._with(block.chosen(block.mentions(column)) for block in self.blocks)
+
+    def where(self, keep: Callable[[Block], npt.NDArray[np.bool_]]) -> RuleSet:
+        """The rules for which a vectorised test of their block is true."""
+        return self._with(block.chosen(keep(block)) for block in self.blocks)
+
+    def _with(self, blocks: Iterable[Block]) -> RuleSet:
+        return replace(self, blocks=tuple(block for block in blocks if len(block)))
+
+    def __or__(self, other: RuleSet) -> RuleSet:
+        return self._combined(other, lambda mine, theirs: np.ones(len(mine), bool), keep_other=True)
+
+    def __sub__(self, other: RuleSet) -> RuleSet:
+        return self._combined(other, lambda mine, theirs: ~np.isin(mine, theirs))
+
+    def __and__(self, other: RuleSet) -> RuleSet:
+        return self._combined(other, np.isin)
+
+    def _combined(
+        self, other: RuleSet, keep: Callable[[npt.NDArray[Any], npt.NDArray[Any]], npt.NDArray[np.bool_]],
+        *, keep_other: bool = False,
+    ) -> RuleSet:  # fmt: skip
+        """Block by block over common vocabularies: mine that `keep` says, then theirs that I do not have."""
+        made: list[Block] = []
+        for key in dict.fromkeys((b.kind, b.table) for b in (*self.blocks, *other.blocks)):
+            mine, theirs = _common(self._block(key), other._block(key))
+            if mine is not None:
+                made.append(mine.chosen(keep(mine.signature(), _signature(theirs, mine))))
+            if theirs is not None and keep_other:
+                made.append(theirs.chosen(~np.isin(theirs.signature(), _signature(mine, theirs))))
+        return self._with(_joined(made))
+
+    def _block(self, key: tuple[str, str | None]) -> Block | None:
+        return next((b for b in self.blocks if (b.kind, b.table) == key), None)
+
+    def texts(self) -> list[str]:
+        """The sorted canonical texts."""
+        return sorted(rule.text(block.rank) for block in self.blocks for rule in block)
+
+    def to_arrow(self) -> pa.Table:
+        """id, kind, table and text of each rule, sorted by kind and text."""
+        rows = sorted(
+            (KINDS.index(b.kind), b.table or "", rule.text(b.rank), rule.id) for b in self.blocks for rule in b
+        )
+        columns = {
+            "id": [r[3] for r in rows],
+            "kind": [KINDS[r[0]] for r in rows],
+            "table": [r[1] or None for r in rows],
+            "text": [r[2] for r in rows],
+        }
+        return pa.table(columns, schema=pa.schema([(name, pa.string()) for name in columns]))
+
+    def to_pandas(self) -> Any:
+        return self.to_arrow().to_pandas()
+
+    def __repr__(self) -> str:
+        counts = ", ".join(f"{len(self.of(kind))} {kind}" for kind in KINDS if len(self.of(kind)))
+        return f"<RuleSet: {counts or 'no rules'}{'' if self.complete else ', not complete'}>"
+
+    def _repr_html_(self, most: int = 50) -> str:
+        shown = self.to_arrow().slice(0, most).to_pylist()
+        rows = "".join(f"<tr><td>{r['kind']}</td><td><code>{html.escape(r['text'])}</code></td></tr>" for r in shown)
+        more = f"<p>and {len(self) - most} more</p>" if len(self) > most else ""
+        return f"<table><tr><th>kind</th><th>rule</th></tr>{rows}</table>{more}"
+
+
+def _common(left: Block | None, right: Block | None) -> tuple[Block | None, Block | None]:
+    if left is None or right is None:
+        return left, right
+    vocabulary = tuple(dict.fromkeys(left.vocabulary + right.vocabulary))
+    conclusions = tuple(dict.fromkeys(left.conclusions + right.conclusions))
+    return left.aligned(vocabulary, conclusions), right.aligned(vocabulary, conclusions)
+
+
+def _signature(block: Block | None, like: Block) -> npt.NDArray[Any]:
+    return block.signature() if block is not None else like.signature()[:0]
+
+
+def _joined(blocks: list[Block]) -> list[Block]:
+    """Blocks of the same kind and table, which share a vocabulary, as one."""
+    made: dict[tuple[str, str | None], Block] = {}
+    for block in blocks:
+        key = (block.kind, block.table)
+        if key in made:
+            block = replace(
+                made[key],
+                masks=np.concatenate([made[key].masks, block.masks]),
+                conclusion=np.concatenate([made[key].conclusion, block.conclusion]),
+            )
+        made[key] = block
+    return list(made.values())
+
+
+def _words(bits: int) -> int:
+    return max(1, -(-bits // 64))
+
+
+def _mask_of(bits: Iterable[int], words: int) -> npt.NDArray[np.uint64]:
+    mask = np.zeros(words, dtype=np.uint64)
+    for bit in bits:
+        mask[bit // 64] |= np.uint64(1) << np.uint64(bit % 64)
+    return mask
+
+
+def _bits(masks: Masks, count: int) -> npt.NDArray[np.uint8]:
+    """masks (rules, words) as 0/1 (rules, bits)."""
+    return np.unpackbits(masks.view(np.uint8), axis=1, bitorder="little", count=count)
+
+
+def _block(kind: str, table: str | None, rules: list[Rule], names: tuple[str, ...]) -> Block:
+    taken = [_TAKERS[kind](rule) for rule in rules]
+    key = _item_key(by_position(names) if names else by_name)
+    vocabulary = tuple(sorted({item for items, _ in taken for item in items}, key=key))
+    conclusions = tuple(sorted({end for _, end in taken if end is not None}, key=key))
+    place = {item: i for i, item in enumerate(vocabulary)}
+    words = _words(len(vocabulary))
+    masks = np.array([_mask_of([place[i] for i in items], words) for items, _ in taken], dtype=np.uint64)
+    ends = [NO_CONCLUSION if end is None else conclusions.index(end) for _, end in taken]
+    return Block(kind, table, vocabulary, masks, np.array(ends, dtype=np.int32), conclusions, names)
+
+
+def _item_key(rank: Rank) -> Callable[[Item], Any]:
+    return lambda item: (rank(item), "") if isinstance(item, str) else ((0, ""), repr(item))
+
+
+def _columns(item: Item) -> tuple[str, ...]:
+    """The columns that an item of any vocabulary speaks of."""
+    if isinstance(item, str):
+        return (item,)
+    if isinstance(item, IsNull | Compare):
+        return tuple(cell.column for cell in item.cells)
+    if isinstance(item, Marked):
+        return (item.column,)
+    return (item[1], item[3])
+
+
+def _atoms_of(op: Op) -> list[Op]:
+    """An operator as weak operators."""
+    names = {Weak.LE: Op.LE, Weak.GE: Op.GE, Weak.NE: Op.NE}
+    return [names[atom] for atom in Weak if atom in op.atoms]
+
+
+def _take_order(rule: Order) -> tuple[list[Item], Item]:
+    return [Marked(m.column, atom) for m in rule.left for atom in _atoms_of(m.op)], rule.right
+
+
+def _take_dc(rule: Dc) -> tuple[list[Item], Item]:
+    items: list[Item] = []
+    for p in rule.predicates:
+        items += [p] if isinstance(p, IsNull) else [replace(p, op=atom) for atom in _atoms_of(p.op)]
+    return items, None
+
+
+def _take_ind(rule: Ind) -> tuple[list[Item], Item]:
+    return [(rule.left_table, a, rule.right_table, b) for a, b in zip(rule.left, rule.right, strict=True)], None
+
+
+def _make_order(table: str | None, items: list[Item], end: Item) -> Rule:
+    atoms: dict[str, Weak] = {}
+    for mark in items:
+        atoms[mark.column] = atoms.get(mark.column, Weak(0)) | mark.op.atoms
+    left = frozenset(Marked(column, op) for column, found in atoms.items() if (op := Op.of_atoms(found)))
+    return Order(left, end, table)
+
+
+def _make_ind(_: str | None, items: list[Item], __: Item) -> Rule:
+    return Ind(items[0][0], tuple(i[1] for i in items), items[0][2], tuple(i[3] for i in items))
+
+
+_TAKERS: dict[str, Callable[[Any], tuple[list[Item], Item]]] = {
+    "key": lambda rule: (list(rule.columns), None),
+    "fd": lambda rule: (list(rule.left), rule.right),
+    "ind": _take_ind,
+    "order": _take_order,
+    "dc": _take_dc,
+}
+_MAKERS: dict[str, Callable[[str | None, list[Item], Item], Rule]] = {
+    "key": lambda table, items, _: Key(frozenset(items), table),
+    "fd": lambda table, items, end: Fd(frozenset(items), end, table),
+    "ind": _make_ind,
+    "order": _make_order,
+    "dc": lambda table, items, _: Dc(frozenset(items), table),
+}

@@ -1,0 +1,1 @@
+"""Tables as codes: schemas, readers, encoding, changes, row ids and keys."""

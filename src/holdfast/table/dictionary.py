@@ -1,0 +1,153 @@
+"""The append-only text dictionary of a database: every distinct string has one code, for equality only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from holdfast.errors import HoldfastError
+from holdfast.kernels.text_dictionary import encode_strings, rebuild_slots
+
+NULL = np.iinfo(np.int64).min
+_LARGEST = 2**32 - 2
+
+_NO_BYTES, _NO_OFFSETS, _NO_MASK = np.zeros(0, np.uint8), np.zeros(1, np.int64), np.zeros(0, np.bool_)
+
+Codes = npt.NDArray[np.int64]
+Arrays = Mapping[str, npt.NDArray[np.generic]]
+
+
+class TextDictionary:
+    """Strings to codes 0, 1, 2, ... and back. Encoding costs O(bytes), expected.
+
+    >>> words = TextDictionary()
+    >>> words.encode(pa.array(["x", "y", None, "x"])).tolist()[:2], len(words)
+    ([0, 1], 2)
+    >>> words.decode(np.array([1, 0])).to_pylist()
+    ['y', 'x']
+    """
+
+    def __init__(self) -> None:
+        self._stored = np.zeros(1 << 12, dtype=np.uint8)
+        self._ends = np.zeros(1 << 8, dtype=np.int64)
+        self._slots = np.zeros(1 << 9, dtype=np.uint64)
+        self._size = 0
+
+    def __len__(self) -> int:
+        return self._size
+
+    @property
+    def _bytes_used(self) -> int:
+        return int(self._ends[self._size - 1]) if self._size else 0
+
+    def encode(self, strings: pa.Array) -> Codes:
+        """The codes of the strings, null where they are null; unknown strings get the next codes."""
+        out = np.empty(len(strings), dtype=np.int64)
+        data, offsets, valid = _buffers(strings) if len(strings) else (_NO_BYTES, _NO_OFFSETS, _NO_MASK)
+        done = 0
+        while done < len(out):
+            step, self._size = encode_strings(
+                data, offsets[done:], valid[done:], NULL, self._slots, self._stored, self._ends, self._size, out[done:]
+            )
+            done += step
+            if done < len(out):
+                self._grow(int(offsets[done + 1] - offsets[done]))
+        return out
+
+    def find(self, text: str) -> int | None:
+        """The code of one string, or None; nothing is added."""
+        data, offsets, valid = _buffers(pa.array([text], pa.large_string()))
+        out = np.empty(1, dtype=np.int64)
+        full = self._ends[: self._size]  # a full store: an unknown string is not appended
+        done, _ = encode_strings(data, offsets, valid, NULL, self._slots, self._stored, full, self._size, out)
+        return int(out[0]) if done else None
+
+    def decode(self, codes: Codes) -> pa.Array:
+        """The strings of the codes, as Arrow large strings."""
+        null = codes == NULL
+        return self.strings().take(pa.array(np.where(null, 0, codes), mask=null))
+
+    def strings(self, start: int = 0) -> pa.Array:
+        """All strings from code `start` on, in code order; a copy, since the store may grow."""
+        begin = int(self._ends[start - 1]) if start else 0
+        offsets = np.concatenate([[0], self._ends[start : self._size] - begin]).astype(np.int64)
+        data = self._stored[begin : self._bytes_used].copy()
+        return pa.LargeStringArray.from_buffers(self._size - start, pa.py_buffer(offsets), pa.py_buffer(data))
+
+    def truncate(self, size: int) -> None:
+        """Forgets the strings with codes from `size` on: the undo of a refused change. O(bytes kept)."""
+        if size < self._size:
+            self._size = size
+            self._reindex(len(self._slots))
+
+    def to_arrays(self, start: int = 0) -> dict[str, npt.NDArray[np.generic]]:
+        """The strings from code `start` on: `start=0` is the whole state, else what was added since."""
+        begin = int(self._ends[start - 1]) if start else 0
+        return {
+            "bytes": self._stored[begin : self._bytes_used].copy(),
+            "ends": self._ends[start : self._size] - begin,
+        }
+
+    def merge(self, delta: Arrays) -> None:
+        """Appends the strings of `to_arrays(len(self))` of another dictionary with the same beginning."""
+        ends = np.asarray(delta["ends"], dtype=np.int64) + self._bytes_used
+        data = np.asarray(delta["bytes"], dtype=np.uint8)
+        begin, size = self._bytes_used, self._size + len(ends)
+        self._stored = _with_room(self._stored, begin + len(data))
+        self._ends = _with_room(self._ends, size)
+        self._stored[begin : begin + len(data)] = data
+        self._ends[self._size : size] = ends
+        self._size = size
+        self._reindex(max(len(self._slots), 1 << int(2 * size + 1).bit_length()))
+
+    @classmethod
+    def from_arrays(cls, arrays: Arrays) -> TextDictionary:
+        made = cls()
+        made.merge(arrays)
+        return made
+
+    def _grow(self, next_length: int) -> None:
+        """Makes room for at least one more string of `next_length` bytes."""
+        if self._size >= _LARGEST:
+            raise HoldfastError(f"the text dictionary is full: it holds {_LARGEST} distinct strings")
+        if self._bytes_used + next_length > len(self._stored):
+            self._stored = _with_room(self._stored, self._bytes_used + next_length)
+        if self._size >= len(self._ends):
+            self._ends = _with_room(self._ends, self._size + 1)
+        if self._size >= len(self._slots) // 2:
+            self._reindex(4 * len(self._slots))
+
+    def _reindex(self, slots: int) -> None:
+        self._slots = np.zeros(slots, dtype=np.uint64)
+        rebuild_slots(self._slots, self._stored, self._ends, self._size)
+
+    def _check(self) -> None:
+        """The invariants, for tests: codes are dense and every string finds itself."""
+        texts = self.strings().to_pylist()
+        assert len(set(texts)) == len(texts) == self._size
+        assert self.encode(pa.array(texts, pa.large_string())).tolist() == list(range(len(texts)))
+
+
+def _with_room(array: npt.NDArray[np.generic], size: int) -> npt.NDArray[np.generic]:
+    if size <= len(array):
+        return array
+    grown = np.zeros(max(size, 2 * len(array)), dtype=array.dtype)
+    grown[: len(array)] = array
+    return grown
+
+
+def _buffers(strings: pa.Array) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.generic], npt.NDArray[np.bool_]]:
+    """(bytes, offsets, valid) of an Arrow string array; `valid` is empty when nothing is null."""
+    wide = pa.types.is_large_string(strings.type)
+    if not wide and not pa.types.is_string(strings.type):
+        strings, wide = strings.cast(pa.large_string()), True
+    _, offset_buffer, data_buffer = strings.buffers()
+    offsets = np.frombuffer(offset_buffer, dtype=np.int64 if wide else np.int32)
+    offsets = offsets[strings.offset : strings.offset + len(strings) + 1]
+    data = np.frombuffer(data_buffer or b"", dtype=np.uint8)
+    data.flags.writeable = offsets.flags.writeable = False  # one compiled shape, whoever owns the buffers
+    valid = strings.is_valid().to_numpy(zero_copy_only=False) if strings.null_count else _NO_MASK
+    return data, offsets, valid

@@ -1,0 +1,270 @@
+"""Columns to int64 codes whose order is the order of the values, and back.
+
+Integers are their own codes, decimals are scaled, floats go by order-preserving bits, dates by days,
+timestamps by microseconds UTC, booleans by 0 and 1, text by the dictionary (equality only). Null is INT64_MIN.
+A value without a code is a `Problem`; nothing is rounded, clipped or dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from holdfast.errors import Place, SchemaError, ValueRefused, shown
+from holdfast.table.dictionary import NULL, Codes, TextDictionary
+from holdfast.table.floats import float_codes, float_values
+from holdfast.table.kind import Kind
+from holdfast.table.parse import parse_strings
+from holdfast.table.schema import Column, Schema, is_string, value_type
+
+Mask = npt.NDArray[np.bool_]
+_LARGEST = np.int64(0x7FFFFFFFFFFFFFFF)
+MICROSECONDS_PER_DAY = 86_400_000_000
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A value that cannot stand in its column."""
+
+    row: int
+    column: str
+    value: object
+    reason: str
+
+    def message(self, place: Place) -> str:
+        return f"{place.row(self.row)}, column {shown(self.column)}: {shown(self.value)} {self.reason}"
+
+
+@dataclass
+class Encoded:
+    """Rows as codes[column, row], with the problems that were met (their cells hold null)."""
+
+    schema: Schema
+    codes: Codes
+    problems: list[Problem] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return int(self.codes.shape[1])
+
+    def require_clean(self, place: Place) -> None:
+        if self.problems:
+            first, more = self.problems[0], len(self.problems) - 1
+            raise ValueRefused(first.message(place) + (f" (and {more} more such values)" if more else ""))
+
+
+def encode_table(
+    schema: Schema, table: pa.Table, words: TextDictionary, *, textual: bool = False, most_problems: int | None = 1000
+) -> Encoded:
+    """The codes of `table`, column by column in the order of `schema`. O(rows x columns).
+
+    `textual` sources (CSV) hold every value as text, which is read by the column's kind.
+    """
+    codes = np.empty((len(schema), table.num_rows), dtype=np.int64)
+    made = Encoded(schema, codes)
+    for i, column in enumerate(schema.columns):
+        _encode_column(column, table.column(column.name), words, codes[i], made.problems, textual)
+        if most_problems is not None and len(made.problems) >= most_problems:
+            break
+    made.problems.sort(key=lambda problem: problem.row)
+    return made
+
+
+def _encode_column(
+    column: Column, values: pa.ChunkedArray, words: TextDictionary, out: Codes, problems: list[Problem], textual: bool
+) -> None:
+    encoder = _encoder(column, values.type, textual)
+    start = 0
+    for chunk in values.chunks:
+        if pa.types.is_dictionary(chunk.type) or pa.types.is_run_end_encoded(chunk.type):
+            chunk = chunk.cast(value_type(chunk.type))
+        codes, reasons = encoder(column, chunk, words)
+        out[start : start + len(chunk)] = codes
+        for row, reason in reasons.items():
+            problems.append(Problem(start + row, column.name, chunk[row].as_py(), reason))
+        start += len(chunk)
+
+
+Reasons = dict[int, str]
+Encoder = Callable[[Column, pa.Array, TextDictionary], tuple[Codes, Reasons]]
+
+
+def _encoder(column: Column, type_: pa.DataType, textual: bool) -> Encoder:
+    """The function that encodes this type into this column's kind; a change of type is an error."""
+    type_ = value_type(type_)
+    if pa.types.is_null(type_):
+        return _only_nulls
+    if textual and is_string(type_) and column.kind is not Kind.TEXT:
+        return _from_text
+    for test, encoder in _ENCODERS[column.kind]:
+        if test(type_):
+            return encoder
+    raise SchemaError(f"column {shown(column.name)} is {column.type_text}, but the input has the type {type_}")
+
+
+def _only_nulls(_: Column, values: pa.Array, __: TextDictionary) -> tuple[Codes, Reasons]:
+    return np.full(len(values), NULL, dtype=np.int64), {}
+
+
+def _from_text(column: Column, values: pa.Array, _: TextDictionary) -> tuple[Codes, Reasons]:
+    return parse_strings(column, values)
+
+
+def _text(_: Column, values: pa.Array, words: TextDictionary) -> tuple[Codes, Reasons]:
+    return words.encode(values), {}
+
+
+def _integers(column: Column, values: pa.Array, _: TextDictionary) -> tuple[Codes, Reasons]:
+    null = _nulls(values)
+    if pa.types.is_uint64(values.type):
+        raw = _filled(values, 0)
+        return _refusing(raw.view(np.int64), null, raw > np.uint64(_LARGEST), "does not fit a 64-bit integer")
+    codes = _filled(values, 0).astype(np.int64, copy=False)
+    return _refusing(codes, null, codes == NULL, "is the one 64-bit integer that stands for null here")
+
+
+def _whole_floats(column: Column, values: pa.Array, _: TextDictionary) -> tuple[Codes, Reasons]:
+    null, raw = _nulls(values), _filled(values, 0.0).astype(np.float64)
+    bad = ~(np.floor(raw) == raw) | ~(np.abs(raw) < 2.0**63)
+    return _refusing(np.where(bad, 0.0, raw).astype(np.int64), null, bad, "is not a 64-bit integer")
+
+
+def _decimals(column: Column, values: pa.Array, _: TextDictionary) -> tuple[Codes, Reasons]:
+    """Decimals (and whole decimals into an integer column) at the column's scale, exactly."""
+    null = _nulls(values)
+    wider = pa.decimal256(76, column.scale)
+    try:
+        scaled = values.cast(wider)
+    except pa.ArrowInvalid:
+        return _one_by_one(values, lambda v: _scaled(v, column.scale), f"has more than {column.scale} decimal places")
+    words = np.frombuffer(scaled.buffers()[1], dtype=np.int64).reshape(-1, 4)[scaled.offset : scaled.offset + len(scaled)]
+    low, sign = words[:, 0], words[:, 0] >> 63
+    bad = ~null & ((words[:, 1:] != sign[:, None]).any(axis=1) | (low == NULL))
+    return _refusing(low.copy(), null, bad, f"does not fit 64 bits with {column.scale} decimal places")
+
+
+def _scaled_integers(column: Column, values: pa.Array, words: TextDictionary) -> tuple[Codes, Reasons]:
+    codes, reasons = _integers(column, values, words)
+    factor = 10**column.scale
+    bad = (codes != NULL) & (np.abs(codes) > _LARGEST // factor)
+    scaled, more = _refusing(
+        np.where(bad | (codes == NULL), 0, codes) * factor, codes == NULL, bad, f"does not fit 64 bits with {column.scale} decimal places"
+    )
+    return scaled, reasons | more
+
+
+def _floats(column: Column, values: pa.Array, _: TextDictionary) -> tuple[Codes, Reasons]:
+    codes = float_codes(_filled(values, 0.0).astype(np.float64))
+    codes[_nulls(values)] = NULL
+    return codes, {}
+
+
+def _integral_floats(column: Column, values: pa.Array, _: TextDictionary) -> tuple[Codes, Reasons]:
+    null, raw = _nulls(values), _filled(values, 0)
+    floats = raw.astype(np.float64)
+    big = np.abs(floats) > 2.0**53
+    bad = big.copy()
+    bad[big] = [int(f) != int(i) for f, i in zip(floats[big], raw[big], strict=True)]
+    return _refusing(float_codes(floats), null, bad, "has no exact 64-bit float")
+
+
+def _dates(column: Column, values: pa.Array, _: TextDictionary) -> tuple[Codes, Reasons]:
+    days = values.cast(pa.date32())  # date64 that is not midnight is refused by Arrow
+    codes = _filled(days.view(pa.int32()), 0).astype(np.int64)
+    codes[_nulls(values)] = NULL
+    return codes, {}
+
+
+def _timestamps(column: Column, values: pa.Array, _: TextDictionary) -> tuple[Codes, Reasons]:
+    null = _nulls(values)
+    raw = _filled(values.view(pa.int64()), 0)
+    unit = values.type.unit
+    if unit == "us":
+        return _refusing(raw, null, raw == NULL, "is out of range")
+    if unit == "ns":
+        return _refusing(raw // 1000, null, raw % 1000 != 0, "is finer than a microsecond")
+    factor = 1_000_000 if unit == "s" else 1000
+    bad = np.abs(raw) > _LARGEST // factor
+    return _refusing(np.where(bad, 0, raw) * factor, null, bad, "is out of range")
+
+
+def _midnights(column: Column, values: pa.Array, words: TextDictionary) -> tuple[Codes, Reasons]:
+    days, _ = _dates(column, values, words)
+    null, bad = days == NULL, np.abs(days) > _LARGEST // MICROSECONDS_PER_DAY
+    return _refusing(np.where(bad, 0, days) * MICROSECONDS_PER_DAY, null, bad & ~null, "is out of range")
+
+
+def _booleans(column: Column, values: pa.Array, _: TextDictionary) -> tuple[Codes, Reasons]:
+    codes = _filled(values, False).astype(np.int64)
+    codes[_nulls(values)] = NULL
+    return codes, {}
+
+
+_ENCODERS: dict[Kind, tuple[tuple[Callable[[pa.DataType], bool], Encoder], ...]] = {
+    Kind.INTEGER: ((pa.types.is_integer, _integers), (pa.types.is_floating, _whole_floats), (pa.types.is_decimal, _decimals)),
+    Kind.DECIMAL: ((pa.types.is_decimal, _decimals), (pa.types.is_integer, _scaled_integers)),
+    Kind.FLOAT: ((pa.types.is_floating, _floats), (pa.types.is_integer, _integral_floats)),
+    Kind.DATE: ((pa.types.is_date, _dates),),
+    Kind.TIMESTAMP: ((pa.types.is_timestamp, _timestamps), (pa.types.is_date, _midnights)),
+    Kind.BOOLEAN: ((pa.types.is_boolean, _booleans),),
+    Kind.TEXT: ((is_string, _text),),
+}
+
+
+def decode_column(column: Column, codes: Codes, words: TextDictionary) -> pa.Array:
+    """The values of the codes, as Arrow."""
+    null = codes == NULL
+    if column.kind is Kind.TEXT:
+        return words.decode(codes)
+    filled = np.where(null, 0, codes)
+    if column.kind is Kind.FLOAT:
+        return pa.array(float_values(filled), mask=null)
+    if column.kind is Kind.BOOLEAN:
+        return pa.array(filled.astype(bool), mask=null)
+    if column.kind is Kind.DECIMAL:
+        halves = np.stack([filled, filled >> 63], axis=1)
+        whole = pa.Array.from_buffers(column.arrow_type, len(codes), [None, pa.py_buffer(halves)])
+        return pc.if_else(pa.array(null), pa.scalar(None, column.arrow_type), whole)
+    if column.kind is Kind.DATE:
+        return pa.array(filled.astype(np.int32), mask=null).view(pa.date32())
+    return pa.array(filled, mask=null).view(column.arrow_type)
+
+
+def decode_table(schema: Schema, codes: Codes, words: TextDictionary) -> pa.Table:
+    """The rows of codes[column, row], as an Arrow table."""
+    arrays = [decode_column(column, codes[i], words) for i, column in enumerate(schema.columns)]
+    return pa.Table.from_arrays(arrays, names=list(schema.names))
+
+
+def _nulls(values: pa.Array) -> Mask:
+    return values.is_null().to_numpy(zero_copy_only=False) if values.null_count else np.zeros(len(values), dtype=bool)
+
+
+def _filled(values: pa.Array, with_: object) -> npt.NDArray[np.generic]:
+    full = values.fill_null(with_) if values.null_count else values
+    return np.asarray(full.to_numpy(zero_copy_only=False))
+
+
+def _refusing(codes: Codes, null: Mask, bad: Mask, reason: str) -> tuple[Codes, Reasons]:
+    """Codes with null where the value is null or bad; the reason for each bad one."""
+    bad = bad & ~null
+    if null.any() or bad.any():
+        codes = np.where(null | bad, NULL, codes)
+    return codes, dict.fromkeys(np.flatnonzero(bad).tolist(), reason)
+
+
+def _one_by_one(values: pa.Array, code_of: Callable[[object], int | None], reason: str) -> tuple[Codes, Reasons]:
+    codes = [NULL if v is None else code_of(v) for v in values.to_pylist()]
+    null = np.array([v is None for v in values.to_pylist()], dtype=bool)
+    bad = np.array([c is None for c in codes], dtype=bool)
+    return _refusing(np.array([c or 0 for c in codes], dtype=np.int64), null, bad, reason)
+
+
+def _scaled(value: object, scale: int) -> int | None:
+    exact = Fraction(value) * 10**scale  # type: ignore[arg-type]
+    return int(exact) if exact.denominator == 1 and abs(exact) <= int(_LARGEST) else None

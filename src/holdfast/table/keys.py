@@ -1,0 +1,106 @@
+"""Finding rows by key, or by whole value where there is no key."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from holdfast.errors import HoldfastError
+from holdfast.kernels.key_map import add_rows, find_rows, group_rows, remove_rows, take_youngest
+from holdfast.table.dictionary import Codes
+
+MOST_ROWS = 2**31 - 2
+_FULL = 0.65
+
+
+class KeyMap:
+    """Row slots by the value of some columns; equal rows form a chain, youngest first.
+
+    The values stay in the row store, which every method is given. Memory: 4 bytes a row for the chain and 6 to
+    12 for the table (`python -m benchmarks.encode` prints it). Each row costs O(1), expected.
+
+    >>> codes = np.array([[7, 8, 7]])
+    >>> keys = KeyMap(np.array([0]))
+    >>> keys.add(codes, np.arange(3))
+    >>> keys.find(codes, np.array([[8, 7, 9]])).tolist()
+    [1, 2, -1]
+    """
+
+    def __init__(self, columns: npt.NDArray[np.int64]) -> None:
+        self.columns = np.asarray(columns, dtype=np.int64)
+        self._table = np.zeros(16, dtype=np.int32)
+        self._older = np.zeros(16, dtype=np.int32)
+        self._used = 0
+
+    @property
+    def nbytes(self) -> int:
+        return int(self._table.nbytes + self._older.nbytes)
+
+    def add(self, codes: Codes, slots: npt.NDArray[np.int64]) -> None:
+        """Enters rows whose codes are in place; a chain is ordered by slot, the youngest first."""
+        if len(slots) == 0:
+            return
+        self._reserve(codes, len(slots), int(slots.max()) + 1)
+        self._used += add_rows(self._table, self._older, codes, self.columns, slots)
+
+    def remove(self, codes: Codes, slots: npt.NDArray[np.int64]) -> None:
+        """Takes rows out, whose codes are still in place."""
+        remove_rows(self._table, self._older, codes, self.columns, slots)
+
+    def find(self, codes: Codes, wanted: Codes) -> npt.NDArray[np.int64]:
+        """The youngest slot for each wanted row, or -1."""
+        out = np.empty(wanted.shape[1], dtype=np.int64)
+        find_rows(self._table, codes, wanted, self.columns, out)
+        return out
+
+    def take(self, codes: Codes, wanted: Codes) -> npt.NDArray[np.int64]:
+        """A different slot for each wanted row, youngest first among equals, or -1; nothing is removed."""
+        out = np.empty(wanted.shape[1], dtype=np.int64)
+        cursor = np.zeros(wanted.shape[1], dtype=np.int32)
+        group = groups(wanted, self.columns)
+        take_youngest(self._table, self._older, codes, wanted, self.columns, group, cursor, out)
+        return out
+
+    def _reserve(self, codes: Codes, more: int, slots: int) -> None:
+        if slots > MOST_ROWS:
+            raise HoldfastError(f"a table in the process holds at most {MOST_ROWS} rows")
+        if slots > len(self._older):
+            grown = np.zeros(max(slots, len(self._older) * 5 // 4), dtype=np.int32)
+            grown[: len(self._older)] = self._older
+            self._older = grown
+        if self._used + more > _FULL * len(self._table):
+            self._rebuild(codes, more)
+
+    def _rebuild(self, codes: Codes, more: int) -> None:
+        """A larger table with the same chains; places of removed rows are freed."""
+        heads = self._table[self._table > 0].astype(np.int64) - 1
+        size = 1 << int((len(heads) + more) / _FULL).bit_length()
+        self._table = np.zeros(size, dtype=np.int32)
+        chains = self._older[heads]
+        self._used = add_rows(self._table, self._older, codes, self.columns, heads)
+        self._older[heads] = chains
+
+    def _check(self, codes: Codes, live: npt.NDArray[np.int64]) -> None:
+        """The invariants, for tests: exactly the live slots are reachable, each chain from young to old."""
+        seen: list[int] = []
+        for head in self._table[self._table > 0].tolist():
+            at, before = head, 2**31
+            while at > 0:
+                assert at < before
+                seen.append(at - 1)
+                before, at = at, int(self._older[at - 1])
+        assert sorted(seen) == live.tolist()
+        assert (codes.shape[1] > live).all()
+
+
+def groups(codes: Codes, columns: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """For each row the first row that is equal to it on the columns. O(rows), expected.
+
+    >>> groups(np.array([[5, 6, 5]]), np.array([0])).tolist()
+    [0, 1, 0]
+    """
+    rows = codes.shape[1]
+    out = np.empty(rows, dtype=np.int64)
+    local = np.zeros(1 << (2 * rows + 1).bit_length(), dtype=np.int32)
+    group_rows(codes, np.asarray(columns, dtype=np.int64), local, out)
+    return out

@@ -1,0 +1,337 @@
+"""From signed rows in order to what happens to the table: the net effect, checked against the rows that are there.
+
+An insert is +, a delete -, an update - then +. With a key, the signs of one key must alternate, and its first and
+last row tell the net effect. Without one, rows are told by their value: equal + and - cancel, and an update hands
+the row it took on to its new value.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from holdfast.errors import ChangeRefused, SchemaError, ValueRefused, shown
+from holdfast.table.change import CHANGE_TYPES, Part
+from holdfast.table.dictionary import NULL, Codes, TextDictionary
+from holdfast.table.encode import decode_table, encode_table
+from holdfast.table.keys import groups
+from holdfast.table.read import conform
+from holdfast.table.rows import RowDelta, Rows
+from holdfast.table.schema import unknown_name
+
+Index = npt.NDArray[np.int64]
+DELETE, BEFORE, AFTER = CHANGE_TYPES.index("delete"), 2, 3
+
+
+@dataclass(frozen=True)
+class Drift:
+    """An update or delete whose preimage is not what was stored."""
+
+    table: str
+    row: str
+    column: str
+    expected: object
+    stored: object
+
+
+@dataclass(frozen=True)
+class Bad:
+    """A row that cannot be applied: where it stands, what it is, why."""
+
+    table: str
+    place: str
+    change_type: str
+    values: dict[str, object]
+    reason: str
+
+
+@dataclass
+class Effect:
+    """The net effect of a change on one table."""
+
+    delta: RowDelta
+    drift: list[Drift] = field(default_factory=list)
+    quarantined: list[Bad] = field(default_factory=list)
+
+
+@dataclass
+class _Events:
+    """Signed rows as codes, in order. `full[i]`: all columns are known, not only the key."""
+
+    codes: Codes
+    sign: npt.NDArray[np.int8]
+    full: npt.NDArray[np.bool_]
+    partner: Index  # of an update's two events, the other one; else -1
+    part: Index  # which part, and which of its rows, an event came from
+    row: Index
+    reasons: dict[int, str]
+
+    def __len__(self) -> int:
+        return len(self.sign)
+
+    def kept(self, keep: npt.NDArray[np.bool_]) -> _Events:
+        place = np.cumsum(keep) - 1
+        partner = np.where(self.partner[keep] >= 0, place[self.partner[keep]], -1)
+        return _Events(
+            self.codes[:, keep], self.sign[keep], self.full[keep], partner, self.part[keep], self.row[keep], {}
+        )
+
+
+class Planner:
+    """Works out what a change does to `rows` without touching them."""
+
+    def __init__(self, name: str, rows: Rows, words: TextDictionary, declared: Sequence[str] = ()) -> None:
+        self.name, self.rows, self.words, self.declared = name, rows, words, declared
+
+    def plan(self, parts: list[Part], *, quarantine: bool = False) -> Effect:
+        """The net effect, or an error that names the first bad row; with `quarantine`, without the bad rows."""
+        events = self._events(parts)
+        quarantined: list[Bad] = []
+        while True:
+            effect, reasons = self._attempt(events)
+            if not reasons:
+                effect.quarantined = quarantined
+                return effect
+            if not quarantine:
+                self._refuse(parts, events, reasons)
+            quarantined += self._bad_rows(parts, events, reasons)
+            events = events.kept(_without(events, reasons))
+
+    def _events(self, parts: list[Part]) -> _Events:
+        made = [self._part_events(i, part) for i, part in enumerate(parts)] or [_no_events(len(self.rows.schema))]
+        starts = np.cumsum([0] + [len(events) for events in made])
+        partner = [np.where(e.partner >= 0, e.partner + s, -1) for e, s in zip(made, starts, strict=False)]
+        reasons = {row + int(s): r for e, s in zip(made, starts, strict=False) for row, r in e.reasons.items()}
+        return _Events(
+            np.concatenate([e.codes for e in made], axis=1),
+            np.concatenate([e.sign for e in made]),
+            np.concatenate([e.full for e in made]),
+            np.concatenate(partner),
+            np.concatenate([e.part for e in made]),
+            np.concatenate([e.row for e in made]),
+            reasons,
+        )
+
+    def _part_events(self, number: int, part: Part) -> _Events:
+        schema, source = self.rows.schema, conform(part.source, self.rows.schema, self.declared)
+        by_key = self._by_key_only(part)
+        self._require_columns(part, by_key)
+        table = source.table
+        if by_key:
+            for column in schema.columns:
+                if column.name not in table.column_names:
+                    table = table.append_column(column.name, pa.nulls(table.num_rows))
+        try:
+            encoded = encode_table(schema, table, self.words, textual=source.textual, most_problems=None)
+        except SchemaError as error:
+            raise SchemaError(f"{source.place.source}: {error}") from None
+        reasons = {p.row: f"column {shown(p.column)}: {shown(p.value)} {p.reason}" for p in reversed(encoded.problems)}
+        count, types = len(encoded), part.types
+        steps = np.where(types == BEFORE, 1, np.where(types == AFTER, -1, 0))
+        partner = np.where(steps == 0, -1, np.arange(count) + steps)
+        sign = np.where((types == DELETE) | (types == BEFORE), -1, 1).astype(np.int8)
+        return _Events(
+            encoded.codes, sign, np.full(count, not by_key), partner, np.full(count, number), np.arange(count), reasons
+        )
+
+    def _by_key_only(self, part: Part) -> bool:
+        only_deletes = bool((part.types == DELETE).all())
+        missing = set(self.rows.schema.names) - set(part.source.table.column_names)
+        return bool(self.rows.key) and only_deletes and bool(missing)
+
+    def _require_columns(self, part: Part, by_key: bool) -> None:
+        schema, names, place = self.rows.schema, part.source.table.column_names, part.source.place.source
+        wanted = self.rows.key if by_key else schema.names
+        missing = [name for name in wanted if name not in names]
+        if missing:
+            raise SchemaError(f"{place}: column {shown(missing[0])} is missing")
+        unknown = [name for name in names if name not in schema]
+        if unknown:
+            raise SchemaError(f"{place}: {unknown_name('column', unknown[0], schema.names)}")
+
+    def _attempt(self, events: _Events) -> tuple[Effect, dict[int, str]]:
+        """The net effect, and the reason for each event that stands in its way."""
+        if events.reasons:
+            return Effect(RowDelta.nothing(len(self.rows.schema))), events.reasons
+        if self.rows.key:
+            return self._by_key(events)
+        return self._by_value(events)
+
+    def _by_key(self, events: _Events) -> tuple[Effect, dict[int, str]]:
+        """Alternating signs per key; the first and the last event of a key tell its net effect."""
+        rows, key = self.rows, self.rows.identity
+        reasons = {int(i): "has no key: a key column is null" for i in np.flatnonzero((events.codes[key] == NULL).any(axis=0))}
+        if reasons or not len(events):
+            return Effect(RowDelta.nothing(len(rows.schema))), reasons
+        group = groups(events.codes, key)
+        order = np.argsort(group, kind="stable")
+        same = group[order][1:] == group[order][:-1]
+        repeated = order[1:][same & (events.sign[order][1:] == events.sign[order][:-1])]
+        reasons = {int(i): self._repeats(events, int(i)) for i in repeated}
+        first, last = order[np.append(True, ~same)], order[np.append(~same, True)]
+        ids = rows.find(events.codes[:, first])
+        reasons |= {int(i): self._exists(events, int(i)) for i in first[(ids >= 0) & (events.sign[first] > 0)]}
+        reasons |= {int(i): self._absent(events, int(i)) for i in first[(ids < 0) & (events.sign[first] < 0)]}
+        if reasons:
+            return Effect(RowDelta.nothing(len(rows.schema))), reasons
+        was, stays = events.sign[first] < 0, events.sign[last] > 0
+        inserted = last[~was & stays][np.argsort(first[~was & stays])]
+        updated, new = ids[was & stays], events.codes[:, last[was & stays]]
+        different = (rows.codes_of(updated) != new).any(axis=0)
+        delta = RowDelta(
+            ids[was & ~stays], updated[different], np.ascontiguousarray(new[:, different]), events.codes[:, inserted]
+        )
+        checked = was & events.full[first]
+        return Effect(delta, self._drift(events, first[checked], ids[checked])), {}
+
+    def _by_value(self, events: _Events) -> tuple[Effect, dict[int, str]]:
+        """Equal inserts and deletes cancel; what is left takes the youngest equal rows."""
+        group = groups(events.codes, self.rows.identity)
+        if (events.partner >= 0).any():
+            taken, given = _follow_updates(events, group)
+        else:
+            taken, given = _count_signs(events, group)
+        ids = self.rows.take(events.codes[:, taken])
+        absent = taken[ids < 0]
+        if len(absent):
+            return Effect(RowDelta.nothing(len(self.rows.schema))), {int(i): self._absent(events, int(i)) for i in absent}
+        moved = given[: len(taken)]
+        fresh = np.sort(given[len(taken) :])
+        updated = (moved >= 0) & (group[taken] != group[moved])
+        delta = RowDelta(
+            ids[moved < 0], ids[updated], events.codes[:, moved[updated]], np.ascontiguousarray(events.codes[:, fresh])
+        )
+        return Effect(delta), {}
+
+    def _drift(self, events: _Events, at: Index, ids: Index) -> list[Drift]:
+        stored, expected = self.rows.codes_of(ids), events.codes[:, at]
+        columns, places = np.nonzero(stored != expected)
+        if not len(columns):
+            return []
+        here = decode_table(self.rows.schema, stored[:, places], self.words)
+        there = decode_table(self.rows.schema, expected[:, places], self.words)
+        return [
+            Drift(
+                self.name, self._shown_key(events, int(at[place])), name,
+                there.column(name)[i].as_py(), here.column(name)[i].as_py(),
+            )
+            for i, (column, place) in enumerate(zip(columns, places, strict=True))
+            for name in [self.rows.schema.names[column]]
+        ]  # fmt: skip
+
+    def _shown_key(self, events: _Events, event: int) -> str:
+        """`id = 7`: the identity of an event's row in a message."""
+        table = decode_table(self.rows.schema, events.codes[:, [event]], self.words)
+        names = [self.rows.schema.names[i] for i in self.rows.identity]
+        return ", ".join(f"{name} = {shown(table.column(name)[0].as_py())}" for name in names[:8])
+
+    def _repeats(self, events: _Events, event: int) -> str:
+        verb = "inserts" if events.sign[event] > 0 else "deletes"
+        return f"{verb} the key {self._shown_key(events, event)} a second time"
+
+    def _exists(self, events: _Events, event: int) -> str:
+        return f"inserts the key {self._shown_key(events, event)}, which is already there"
+
+    def _absent(self, events: _Events, event: int) -> str:
+        verb = "updates" if events.partner[event] >= 0 else "deletes"
+        return f"{verb} a row that is not there: {self._shown_key(events, event)}"
+
+    def _refuse(self, parts: list[Part], events: _Events, reasons: dict[int, str]) -> None:
+        first = min(reasons)
+        place = parts[events.part[first]].source.place.row(int(events.row[first]))
+        more = f" (and {len(reasons) - 1} more such rows)" if len(reasons) > 1 else ""
+        error = ValueRefused if events.reasons else ChangeRefused
+        raise error(f"{place}: {reasons[first]}{more}; nothing was applied")
+
+    def _bad_rows(self, parts: list[Part], events: _Events, reasons: dict[int, str]) -> list[Bad]:
+        made = []
+        for event in np.flatnonzero(~_without(events, reasons)).tolist():
+            part, row = parts[events.part[event]], int(events.row[event])
+            values = part.source.table.slice(row, 1).to_pylist()[0]
+            reason = reasons.get(event) or f"its other half: {reasons[int(events.partner[event])]}"
+            made.append(Bad(self.name, part.source.place.row(row), CHANGE_TYPES[part.types[row]], values, reason))
+        return made
+
+
+def _no_events(width: int) -> _Events:
+    none = np.zeros(0, np.int64)
+    return _Events(np.zeros((width, 0), np.int64), none.astype(np.int8), none.astype(bool), none, none, none, {})
+
+
+def _without(events: _Events, reasons: dict[int, str]) -> npt.NDArray[np.bool_]:
+    """Which events remain when the bad ones and the other halves of bad updates are taken out."""
+    keep = np.ones(len(events), dtype=bool)
+    bad = np.fromiter(reasons, dtype=np.int64)
+    keep[bad] = False
+    partners = events.partner[bad]
+    keep[partners[partners >= 0]] = False
+    return keep
+
+
+def _count_signs(events: _Events, group: Index) -> tuple[Index, Index]:
+    """Events that take a row from the table, and what becomes of each (-1: deleted), then fresh inserts."""
+    total = np.zeros(len(events), dtype=np.int64)
+    np.add.at(total, group, events.sign)
+    kept = []
+    for sign in (-1, 1):
+        mine = np.flatnonzero(events.sign == sign)
+        rank = _rank_within(group[mine])
+        kept.append(mine[rank < sign * total[group[mine]]])
+    return kept[0], np.concatenate([np.full(len(kept[0]), -1), kept[1]])
+
+
+def _rank_within(group: Index) -> Index:
+    """For each place, how many earlier places have the same group."""
+    order = np.argsort(group, kind="stable")
+    sorted_group = group[order]
+    starts = np.flatnonzero(np.diff(sorted_group, prepend=-1)) if len(group) else order
+    rank = np.empty(len(group), dtype=np.int64)
+    lengths = np.diff(np.append(starts, len(group)))
+    rank[order] = np.arange(len(group)) - np.repeat(starts, lengths)
+    return rank
+
+
+def _follow_updates(events: _Events, group: Index) -> tuple[Index, Index]:
+    """As `_count_signs`, where updates hand rows on: a row keeps its id through a chain of updates.
+
+    Each value has a stack of rows in hand: an origin is the event that took the row from the table, or -1 for a
+    row that this change inserted, with the event that gave it its present value.
+    """
+    hand: dict[int, list[tuple[int, int]]] = defaultdict(list)
+    gone: list[int] = []
+    for event, value in enumerate(group.tolist()):
+        if events.sign[event] > 0 and events.partner[event] < 0:
+            hand[value].append((-1, event))
+        elif events.sign[event] < 0:
+            origin, _ = hand[value].pop() if hand[value] else (event, event)
+            after = int(events.partner[event])
+            if after >= 0:
+                hand[int(group[after])].append((origin, after))
+            elif origin >= 0:
+                gone.append(origin)
+    return _settled(hand, gone, group)
+
+
+def _settled(hand: dict[int, list[tuple[int, int]]], gone: list[int], group: Index) -> tuple[Index, Index]:
+    deleted: dict[int, list[int]] = defaultdict(list)
+    for event in gone:
+        deleted[int(group[event])].append(event)
+    moved: list[tuple[int, int]] = []
+    fresh: list[int] = []
+    for value, rows in hand.items():
+        for origin, event in rows:
+            if origin < 0 and deleted[value]:
+                deleted[value].pop()  # an equal delete and insert cancel
+            elif origin < 0:
+                fresh.append(event)
+            else:
+                moved.append((origin, event))
+    lost = [(event, -1) for events in deleted.values() for event in events]
+    both = sorted(lost + moved)
+    taken = np.array([origin for origin, _ in both], dtype=np.int64)
+    return taken, np.array([event for _, event in both] + fresh, dtype=np.int64)

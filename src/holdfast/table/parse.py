@@ -1,0 +1,246 @@
+"""Text to codes, for sources that hold every value as text (CSV), and the kind that a text column has.
+
+Each kind has a definition, one value at a time (`parse_one`), and a fast way through Arrow for whole columns that
+is taken when it succeeds on all of them. Only distinct values are parsed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from holdfast.table.dictionary import NULL, Codes
+from holdfast.table.floats import float_codes
+from holdfast.table.kind import Kind
+from holdfast.table.schema import LARGEST_SCALE, Column
+
+_INTEGER = r"-?(0|[1-9][0-9]*)"
+_DECIMAL = r"-?(0|[1-9][0-9]*)(\.[0-9]+)?"
+_FLOAT = r"-?((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]+)?|[Nn]a[Nn]|-?([Ii]nf|[Ii]nfinity)"
+_BOOLEAN = r"true|false|True|False|TRUE|FALSE"
+_DATE = r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
+_TIMESTAMP = _DATE + r"([T ][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?(Z|[-+][0-9]{2}:?[0-9]{2})?)?"
+_LARGEST = 2**63 - 1
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_SAFE_DIGITS = 18
+
+
+class Unreadable(ValueError):
+    """Text that is not a value of the kind; the message completes "'12x' ..."."""
+
+
+def parse_strings(column: Column, strings: pa.Array) -> tuple[Codes, dict[int, str]]:
+    """The codes of the strings read as the column's kind, and the reason for each unreadable one."""
+    encoded = strings.dictionary_encode()
+    codes, reasons = _parse_distinct(column, encoded.dictionary)
+    index = encoded.indices
+    null = index.is_null().to_numpy(zero_copy_only=False)
+    places = index.fill_null(0).to_numpy(zero_copy_only=False) if len(codes) else np.zeros(len(null), np.int64)
+    out = np.where(null, NULL, codes[places]) if len(codes) else np.full(len(null), NULL, np.int64)
+    if not reasons:
+        return out, {}
+    return out, {row: reasons[at] for row, at in enumerate(places.tolist()) if not null[row] and at in reasons}
+
+
+def _parse_distinct(column: Column, texts: pa.Array) -> tuple[Codes, dict[int, str]]:
+    fast = _fast(column, texts)
+    if fast is not None:
+        return fast, {}
+    codes, reasons = np.full(len(texts), NULL, dtype=np.int64), {}
+    for i, text in enumerate(texts.to_pylist()):
+        try:
+            codes[i] = parse_one(column, text)
+        except Unreadable as error:
+            reasons[i] = str(error)
+    return codes, reasons
+
+
+def parse_one(column: Column, text: str) -> int:
+    """The code of one text: the definition.
+
+    >>> parse_one(Column("price", Kind.DECIMAL, 2), "-1.5")
+    -150
+    """
+    return _PARSERS[column.kind](column, text)
+
+
+def _integer(_: Column, text: str) -> int:
+    _require(_INTEGER, text, "is not an integer")
+    return _fitting(int(text), "does not fit a 64-bit integer")
+
+
+def _decimal(column: Column, text: str) -> int:
+    _require(_DECIMAL, text, "is not a decimal number")
+    places = len(text.partition(".")[2].rstrip("0"))
+    if places > column.scale:
+        raise Unreadable(f"has more than {column.scale} decimal places")
+    return _fitting(int(Decimal(text).scaleb(column.scale)), f"does not fit 64 bits with {column.scale} decimal places")
+
+
+def _float(_: Column, text: str) -> int:
+    _require(_FLOAT, text, "is not a number")
+    return int(float_codes(np.array([float(text)]))[0])
+
+
+def _boolean(_: Column, text: str) -> int:
+    _require(_BOOLEAN, text, "is not true or false")
+    return int(text.lower() == "true")
+
+
+def _date(_: Column, text: str) -> int:
+    _require(_DATE, text, "is not a date (YYYY-MM-DD)")
+    try:
+        return date.fromisoformat(text).toordinal() - _EPOCH.toordinal()
+    except ValueError:
+        raise Unreadable("is not a date of the calendar") from None
+
+
+def _timestamp(_: Column, text: str) -> int:
+    _require(_TIMESTAMP, text, "is not an ISO timestamp (YYYY-MM-DDTHH:MM:SS, at most microseconds)")
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise Unreadable("is not a time of the calendar") from None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return (moment - _EPOCH) // timedelta(microseconds=1)
+
+
+_PARSERS: dict[Kind, Callable[[Column, str], int]] = {
+    Kind.INTEGER: _integer,
+    Kind.DECIMAL: _decimal,
+    Kind.FLOAT: _float,
+    Kind.BOOLEAN: _boolean,
+    Kind.DATE: _date,
+    Kind.TIMESTAMP: _timestamp,
+}
+
+
+def _require(pattern: str, text: str, reason: str) -> None:
+    if not re.fullmatch(pattern, text):
+        raise Unreadable(reason)
+
+
+def _fitting(value: int, reason: str) -> int:
+    if abs(value) > _LARGEST:
+        raise Unreadable(reason)
+    return value
+
+
+def _fast(column: Column, texts: pa.Array) -> Codes | None:
+    """The codes of all texts by Arrow casts; None where some text needs a closer look."""
+    pattern = _PATTERNS[column.kind]
+    if not _all_match(pattern, texts):
+        return None
+    try:
+        return _FAST[column.kind](column, texts)
+    except pa.ArrowInvalid:
+        return None
+
+
+def _fast_integers(_: Column, texts: pa.Array) -> Codes | None:
+    if _longest(texts) > _SAFE_DIGITS:
+        return None
+    return np.asarray(texts.cast(pa.int64()).to_numpy(zero_copy_only=False))
+
+
+def _fast_decimals(column: Column, texts: pa.Array) -> Codes | None:
+    if _longest(texts) > _SAFE_DIGITS:
+        return None
+    scaled = texts.cast(pa.decimal128(38, column.scale))
+    halves = np.frombuffer(scaled.buffers()[1], dtype=np.int64).reshape(-1, 2)[: len(texts)]
+    fits = (halves[:, 1] == halves[:, 0] >> 63).all() and (halves[:, 0] != NULL).all()
+    return halves[:, 0].copy() if fits else None
+
+
+def _fast_floats(_: Column, texts: pa.Array) -> Codes | None:
+    return float_codes(texts.cast(pa.float64()).to_numpy(zero_copy_only=False))
+
+
+def _fast_booleans(_: Column, texts: pa.Array) -> Codes | None:
+    return np.asarray(pc.equal(pc.utf8_lower(texts), "true").to_numpy(zero_copy_only=False)).astype(np.int64)
+
+
+def _fast_dates(_: Column, texts: pa.Array) -> Codes | None:
+    return np.asarray(texts.cast(pa.date32()).view(pa.int32()).to_numpy(zero_copy_only=False)).astype(np.int64)
+
+
+def _fast_timestamps(_: Column, texts: pa.Array) -> Codes | None:
+    for type_ in (pa.timestamp("us"), pa.timestamp("us", tz="UTC")):
+        try:
+            return np.asarray(texts.cast(type_).view(pa.int64()).to_numpy(zero_copy_only=False))
+        except pa.ArrowInvalid:
+            continue
+    return None
+
+
+_FAST: dict[Kind, Callable[[Column, pa.Array], Codes | None]] = {
+    Kind.INTEGER: _fast_integers,
+    Kind.DECIMAL: _fast_decimals,
+    Kind.FLOAT: _fast_floats,
+    Kind.BOOLEAN: _fast_booleans,
+    Kind.DATE: _fast_dates,
+    Kind.TIMESTAMP: _fast_timestamps,
+}
+_PATTERNS = {
+    Kind.INTEGER: _INTEGER,
+    Kind.DECIMAL: _DECIMAL,
+    Kind.FLOAT: _FLOAT,
+    Kind.BOOLEAN: _BOOLEAN,
+    Kind.DATE: _DATE,
+    Kind.TIMESTAMP: _TIMESTAMP,
+}
+
+
+def infer_column(name: str, strings: pa.ChunkedArray) -> Column:
+    """The kind of a text column from all its values: the first of integer, decimal, float, date, timestamp,
+    boolean that every value is, else text. Leading zeros stay text; a column of nulls is text.
+
+    Decimals that do not fit 64 bits at their scale become floats only where no two of them become equal.
+
+    >>> infer_column("zip", pa.chunked_array([["01234", "99999"]])).kind
+    <Kind.TEXT: 'text'>
+    >>> infer_column("rate", pa.chunked_array([["1.5", "2", "0.25"]])).type_text
+    'decimal(2)'
+    """
+    texts = pc.unique(strings).drop_null()
+    if len(texts) == 0:
+        return Column(name, Kind.TEXT)
+    if _all_match(_INTEGER, texts):
+        return Column(name, Kind.INTEGER)
+    if _all_match(_DECIMAL, texts):
+        return _decimal_or_float(name, texts)
+    for kind in (Kind.FLOAT, Kind.DATE, Kind.TIMESTAMP, Kind.BOOLEAN):
+        column = Column(name, kind)
+        if _all_match(_PATTERNS[kind], texts) and not _parse_distinct(column, texts)[1]:
+            return column
+    return Column(name, Kind.TEXT)
+
+
+def decimal_scale(texts: pa.Array) -> int:
+    """The most decimal places among the texts, trailing zeros not counted."""
+    places = pc.utf8_length(pc.replace_substring_regex(texts, r"^[^.]*\.?|0+$", ""))
+    return int(pc.max(pc.if_else(pc.match_substring(texts, "."), places, 0)).as_py() or 0)
+
+
+def _decimal_or_float(name: str, texts: pa.Array) -> Column:
+    scale = decimal_scale(texts)
+    column = Column(name, Kind.DECIMAL, min(scale, LARGEST_SCALE))
+    if scale <= LARGEST_SCALE and not _parse_distinct(column, texts)[1]:
+        return column
+    exact = {Decimal(text) for text in texts.to_pylist()}
+    return Column(name, Kind.FLOAT) if len({float(d) for d in exact}) == len(exact) else column
+
+
+def _all_match(pattern: str, texts: pa.Array) -> bool:
+    return bool(pc.all(pc.match_substring_regex(texts, f"^({pattern})$"), min_count=0).as_py())
+
+
+def _longest(texts: pa.Array) -> int:
+    return int(pc.max(pc.utf8_length(texts)).as_py() or 0)

@@ -1,0 +1,245 @@
+"""Anything a user may call a table, as Arrow: frames of several libraries, and files.
+
+Nothing is imported that the user did not import: frames are recognised by what they are, not by their class.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+import pyarrow.feather
+import pyarrow.json
+import pyarrow.parquet
+
+from holdfast.errors import Place, ReadError, SchemaError, ValueRefused, shown
+from holdfast.table.kind import Kind
+from holdfast.table.parse import decimal_scale, infer_column
+from holdfast.table.schema import Column, Schema, column_of_arrow, column_of_type_text, is_string, unknown_name
+
+LONE_NAME = "data"
+
+
+@dataclass(frozen=True)
+class Source:
+    """A table as it came in. `textual`: every value is still text and is read by its column's kind."""
+
+    name: str
+    table: pa.Table
+    place: Place
+    textual: bool = False
+
+    def only(self, names: list[str]) -> Source:
+        return replace(self, table=self.table.select(names))
+
+
+def read(data: Any, name: str | None = None) -> Source:
+    """The table behind `data`: pandas, Polars, Arrow, DuckDB relation, Spark DataFrame or a path."""
+    if isinstance(data, Source):
+        return data
+    if isinstance(data, str | Path):
+        path = Path(data)
+        return _read_path(path, name or path.stem)
+    name = name or LONE_NAME
+    return Source(name, _with_distinct_names(_to_arrow(data, name), name), Place(f"table {shown(name)}"))
+
+
+def read_all(data: Any) -> dict[str, Source]:
+    """One table, or a mapping of names to tables."""
+    if isinstance(data, Mapping):
+        if not data:
+            raise ReadError("no table was given")
+        return {str(name): read(table, str(name)) for name, table in data.items()}
+    source = read(data, None)
+    return {source.name: source}
+
+
+def _to_arrow(data: Any, name: str) -> pa.Table:
+    if isinstance(data, pa.Table):
+        return data
+    if isinstance(data, pa.RecordBatch):
+        return pa.Table.from_batches([data])
+    if isinstance(data, pa.RecordBatchReader):
+        return data.read_all()
+    library = type(data).__module__.partition(".")[0]
+    try:
+        if library == "pandas":
+            return pa.Table.from_pandas(data, preserve_index=False).replace_schema_metadata()
+        if library == "polars" and hasattr(data, "collect"):
+            data = data.collect()
+        if hasattr(data, "toArrow"):  # Spark, classic and Connect
+            return data.toArrow()
+        if hasattr(data, "to_arrow_table"):  # DuckDB
+            return data.to_arrow_table()
+        if hasattr(data, "__arrow_c_stream__"):
+            return pa.table(data)
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        raise ReadError(f"table {shown(name)} cannot be read: {error}") from error
+    raise ReadError(
+        f"table {shown(name)}: a {type(data).__name__} is not a table; give a pandas, Polars, Arrow, DuckDB or Spark "
+        f"table, or a path"
+    )
+
+
+def _with_distinct_names(table: pa.Table, place: str) -> pa.Table:
+    names = table.column_names
+    if len(set(names)) < len(names):
+        twice = next(n for n in names if names.count(n) > 1)
+        raise ReadError(f"{place}: column {shown(twice)} stands twice")
+    return table
+
+
+def _read_path(path: Path, name: str) -> Source:
+    if not path.exists():
+        raise ReadError(f"{path}: there is no such file")
+    reader = _READERS.get(path.suffix.lower())
+    if reader is None and not path.is_dir():
+        raise ReadError(f"{path}: the name does not end in one of {', '.join(_READERS)}")
+    try:
+        table = (reader or pa.parquet.read_table)(path)
+    except pa.ArrowInvalid as error:
+        raise ReadError(f"{path}: {_without_noise(error)}") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise ReadError(f"{path}: cannot be read: {error}") from error
+    return Source(name, _with_distinct_names(table, str(path)), Place(str(path)), textual=reader is _read_csv)
+
+
+def _read_csv(path: Path) -> pa.Table:
+    """Every cell as text; an empty cell is null. Ragged rows and wrong encodings are errors that say where."""
+    names = _csv_header(path)
+    convert = pa.csv.ConvertOptions(
+        column_types=dict.fromkeys(names, pa.string()), null_values=[""], strings_can_be_null=True
+    )
+    options = pa.csv.ReadOptions(column_names=names, skip_rows=1, block_size=1 << 24)
+    try:
+        return pa.csv.read_csv(
+            path, options, pa.csv.ParseOptions(newlines_in_values=True), convert
+        )
+    except pa.ArrowInvalid as error:
+        if "UTF8" in str(error):
+            raise ReadError(_wrong_encoding(path)) from error
+        if "Empty CSV file" in str(error):
+            return pa.table({name: pa.array([], pa.string()) for name in names})
+        raise ReadError(f"{path}: {_without_noise(error)}") from error
+
+
+def _csv_header(path: Path) -> list[str]:
+    """The names in the first line; an empty name becomes `column_N`."""
+    import csv
+
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            header = next(csv.reader(file), None)
+    except UnicodeDecodeError as error:
+        raise ReadError(_wrong_encoding(path)) from error
+    except csv.Error as error:
+        raise ReadError(f"{path}: the header cannot be read: {error}") from error
+    if not header:
+        raise ReadError(f"{path}: the file is empty; a CSV file begins with a header")
+    names = [text if text.strip() else f"column_{i + 1}" for i, text in enumerate(header)]
+    if len(set(names)) < len(names):
+        twice = next(n for n in names if names.count(n) > 1)
+        raise ReadError(f"{path}: column {shown(twice)} stands twice in the header")
+    return names
+
+
+def _wrong_encoding(path: Path) -> str:
+    with path.open("rb") as file:
+        for number, line in enumerate(file, start=1):
+            try:
+                line.decode("utf-8")
+            except UnicodeDecodeError as error:
+                bad = line[error.start : error.start + 8]
+                return f"{path}, line {number}: not UTF-8 at byte {error.start + 1} of the line ({bad!r}); convert the file to UTF-8"
+    return f"{path}: not UTF-8"
+
+
+def _without_noise(error: Exception) -> str:
+    """Arrow's words, with its row numbers called what they are: lines of the file, header included."""
+    text = re.sub(r"^CSV parse error: ", "", str(error))
+    return re.sub(r"^Row #(\d+): Expected (\d+) columns?, got (\d+): (.*)", r"line \1 has \3 cells instead of \2: \4", text, flags=re.S)
+
+
+def _read_json_lines(path: Path) -> pa.Table:
+    block = max(path.stat().st_size, 1) + 1
+    if block > 2**31 - 1:
+        raise ReadError(f"{path}: JSON lines files of 2 GiB and more cannot be read; split the file or use Parquet")
+    return pa.json.read_json(path, pa.json.ReadOptions(block_size=block))
+
+
+def _read_feather(path: Path) -> pa.Table:
+    return pa.feather.read_table(path)
+
+
+_READERS = {
+    ".csv": _read_csv,
+    ".parquet": pa.parquet.read_table,
+    ".arrow": _read_feather,
+    ".feather": _read_feather,
+    ".ipc": _read_feather,
+    ".json": _read_json_lines,
+    ".jsonl": _read_json_lines,
+    ".ndjson": _read_json_lines,
+}
+
+
+def schema_of(source: Source, types: Mapping[str, str] | None = None) -> Schema:
+    """The columns of a source: by their Arrow types, or inferred from all values of a textual source.
+
+    `types` overrides single columns.
+    """
+    types = dict(types or {})
+    for name in types:
+        if name not in source.table.column_names:
+            raise SchemaError(f"{source.place.source}: {unknown_name('column', name, source.table.column_names)}")
+    try:
+        return Schema(tuple(_column(source, field, types.get(field.name)) for field in source.table.schema))
+    except SchemaError as error:
+        raise SchemaError(f"{source.place.source}: {error}") from None
+
+
+def _column(source: Source, field: pa.Field, declared: str | None) -> Column:
+    values = source.table.column(field.name)
+    if declared == "decimal":
+        texts = pc.unique(values.cast(pa.string())).drop_null()
+        return column_of_type_text(field.name, f"decimal({decimal_scale(texts)})")
+    if declared is not None:
+        return column_of_type_text(field.name, declared)
+    if source.textual and is_string(field.type):
+        return infer_column(field.name, values)
+    return column_of_arrow(field)
+
+
+def conform(source: Source, schema: Schema, names: Iterable[str]) -> Source:
+    """The source with the named columns, whose type the user declared, cast to it: exactly, or not at all."""
+    table = source.table
+    for name in names:
+        if name in table.column_names and _needs_cast(schema.column(name), table.schema.field(name).type, source.textual):
+            values = _cast(source, schema.column(name), table.column(name))
+            table = table.set_column(table.schema.get_field_index(name), name, values)
+    return replace(source, table=table)
+
+
+def _needs_cast(column: Column, type_: pa.DataType, textual: bool) -> bool:
+    if textual or pa.types.is_null(type_):
+        return False
+    try:
+        kind = column_of_arrow(pa.field(column.name, type_)).kind
+    except SchemaError:
+        return column.kind is Kind.TEXT
+    return kind is not column.kind
+
+
+def _cast(source: Source, column: Column, values: pa.ChunkedArray) -> pa.ChunkedArray:
+    try:
+        return values.cast(column.arrow_type)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise ValueRefused(
+            f"{source.place.source}, column {shown(column.name)}: cannot be read as {column.type_text}: {error}"
+        ) from error

@@ -1,0 +1,173 @@
+"""The rows of one table as codes, with stable row ids; a state that takes deltas."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from holdfast.table.dictionary import Arrays, Codes
+from holdfast.table.keys import KeyMap
+from holdfast.table.schema import Schema
+
+Ids = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class RowDelta:
+    """What a change does to the rows: which ids go, which get new codes, and the codes of new rows.
+
+    New rows get the ids from `next_id` on. Applied by `Rows.merge`, and what the store keeps of a change.
+    """
+
+    deleted: Ids
+    updated: Ids
+    updated_codes: Codes
+    inserted_codes: Codes
+
+    @classmethod
+    def nothing(cls, width: int) -> RowDelta:
+        none, no_codes = np.zeros(0, np.int64), np.zeros((width, 0), np.int64)
+        return cls(none, none, no_codes, no_codes)
+
+    def __bool__(self) -> bool:
+        return bool(len(self.deleted) or len(self.updated) or self.inserted_codes.shape[1])
+
+    def to_arrays(self) -> dict[str, npt.NDArray[np.generic]]:
+        return dict(vars(self))
+
+    @classmethod
+    def from_arrays(cls, arrays: Arrays) -> RowDelta:
+        return cls(**{name: np.asarray(array, dtype=np.int64) for name, array in arrays.items()})
+
+
+class Rows:
+    """Live rows in order of arrival. An id is never reused; an update keeps it.
+
+    `codes[column, slot]` is append-only with tombstones, compacted when half of it is dead.
+    """
+
+    def __init__(self, schema: Schema, key: Sequence[str] = ()) -> None:
+        self.schema = schema
+        self.key = tuple(key)
+        columns = schema.positions(key) if key else list(range(len(schema)))
+        self._keys = KeyMap(np.array(columns, dtype=np.int64))
+        self._codes = np.zeros((len(schema), 16), dtype=np.int64)
+        self._ids = np.zeros(16, dtype=np.int64)
+        self._live = np.zeros(16, dtype=bool)
+        self._slots = 0
+        self._count = 0
+        self.next_id = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    @property
+    def identity(self) -> npt.NDArray[np.int64]:
+        """Positions of the columns that tell a row: the key, or all columns."""
+        return self._keys.columns
+
+    def _live_slots(self) -> Ids:
+        return np.flatnonzero(self._live[: self._slots])
+
+    def ids(self) -> Ids:
+        """The ids of the live rows, ascending."""
+        return self._ids[self._live_slots()]
+
+    def codes(self) -> Codes:
+        """The codes of the live rows, in order of arrival. O(rows x columns)."""
+        return self._codes[:, self._live_slots()]
+
+    def codes_of(self, ids: Ids) -> Codes:
+        """The codes of these live rows."""
+        return self._codes[:, self._slots_of(ids)]
+
+    def find(self, wanted: Codes) -> Ids:
+        """The id of the youngest row with the identity of each wanted row, or -1. Keys: the only such row."""
+        return self._ids_at(self._keys.find(self._codes, wanted))
+
+    def take(self, wanted: Codes) -> Ids:
+        """A different row id for each wanted row, youngest first among equal rows, or -1."""
+        return self._ids_at(self._keys.take(self._codes, wanted))
+
+    def _ids_at(self, slots: Ids) -> Ids:
+        return np.where(slots >= 0, self._ids[np.maximum(slots, 0)], -1)
+
+    def _slots_of(self, ids: Ids) -> Ids:
+        return np.searchsorted(self._ids[: self._slots], ids)
+
+    def merge(self, delta: RowDelta) -> None:
+        """Applies a delta that was made for this state. O(rows of the delta), amortised."""
+        self._delete(self._slots_of(delta.deleted))
+        self._update(self._slots_of(delta.updated), delta.updated_codes)
+        self._insert(delta.inserted_codes)
+        if self._slots > 2 * self._count + 64:
+            self._compact()
+
+    def _delete(self, slots: Ids) -> None:
+        self._keys.remove(self._codes, slots)
+        self._live[slots] = False
+        self._count -= len(slots)
+
+    def _update(self, slots: Ids, codes: Codes) -> None:
+        self._keys.remove(self._codes, slots)
+        self._codes[:, slots] = codes
+        self._keys.add(self._codes, slots)
+
+    def _insert(self, codes: Codes) -> None:
+        count = codes.shape[1]
+        first, last = self._slots, self._slots + count
+        self._reserve(last)
+        self._codes[:, first:last] = codes
+        self._ids[first:last] = np.arange(self.next_id, self.next_id + count)
+        self._live[first:last] = True
+        self._slots, self._count, self.next_id = last, self._count + count, self.next_id + count
+        self._keys.add(self._codes, np.arange(first, last))
+
+    def _reserve(self, slots: int) -> None:
+        room = len(self._ids)
+        if slots <= room:
+            return
+        grown = max(slots, room * 3 // 2)
+        codes = np.zeros((len(self.schema), grown), dtype=np.int64)
+        codes[:, : self._slots] = self._codes[:, : self._slots]
+        self._codes = codes
+        self._ids = np.concatenate([self._ids, np.zeros(grown - room, np.int64)])
+        self._live = np.concatenate([self._live, np.zeros(grown - room, bool)])
+
+    def _compact(self) -> None:
+        self._load(self.codes(), self.ids())
+
+    def _load(self, codes: Codes, ids: Ids) -> None:
+        count = len(ids)
+        self._codes = np.ascontiguousarray(codes, dtype=np.int64)
+        if not self._codes.flags.writeable:
+            self._codes = self._codes.copy()
+        self._ids, self._live = np.array(ids, dtype=np.int64), np.ones(count, dtype=bool)
+        self._slots = self._count = count
+        self._keys = KeyMap(self._keys.columns)
+        self._keys.add(self._codes, np.arange(count))
+
+    def to_arrays(self) -> dict[str, npt.NDArray[np.generic]]:
+        return {"codes": self.codes(), "ids": self.ids(), "next_id": np.array([self.next_id], np.int64)}
+
+    @classmethod
+    def from_arrays(cls, schema: Schema, key: Sequence[str], arrays: Arrays) -> Rows:
+        made = cls(schema, key)
+        made._load(np.asarray(arrays["codes"], dtype=np.int64), np.asarray(arrays["ids"], dtype=np.int64))
+        made.next_id = int(arrays["next_id"][0])  # type: ignore[call-overload]
+        return made
+
+    def memory(self) -> dict[str, int]:
+        """Bytes by part."""
+        return {"codes": self._codes.nbytes, "ids": self._ids.nbytes + self._live.nbytes, "keys": self._keys.nbytes}
+
+    def _check(self) -> None:
+        """The invariants, for tests."""
+        live = self._live_slots()
+        assert len(live) == self._count
+        assert (np.diff(self._ids[: self._slots]) > 0).all()
+        assert self._slots == 0 or self._ids[self._slots - 1] < self.next_id
+        self._keys._check(self._codes, live)
