@@ -68,8 +68,18 @@ def install(entries: list[str]) -> None:
     with tempfile.NamedTemporaryFile("w", suffix=".txt", encoding="utf-8") as file:
         file.write("\n".join(entries) + "\n")
         file.flush()
-        run(PYTHON, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--require-hashes",
-            "--no-deps", "-r", file.name)
+        run(
+            PYTHON,
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--disable-pip-version-check",
+            "--require-hashes",
+            "--no-deps",
+            "-r",
+            file.name,
+        )
 
 
 def once(name: str, *inputs: str | bytes) -> tuple[bool, Path, str]:
@@ -94,8 +104,18 @@ def install_project() -> None:
     todo, stamp, value = once("project", (ROOT / "pyproject.toml").read_bytes(), str(ROOT))
     if todo:
         say("installing holdfast itself")
-        run(PYTHON, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps",
-            "--no-build-isolation", "--editable", ROOT)
+        run(
+            PYTHON,
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--disable-pip-version-check",
+            "--no-deps",
+            "--no-build-isolation",
+            "--editable",
+            ROOT,
+        )
         stamp.write_text(value)
 
 

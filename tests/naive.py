@@ -284,5 +284,3 @@ def _without_last(rows, counts):
         else:
             kept.append(row)
     return kept[::-1]
-
-

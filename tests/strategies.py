@@ -33,7 +33,11 @@ POOLS = {
     Kind.BOOLEAN: [True, False],
     Kind.TEXT: ["a", "b", "", "A", "it's", "`", "ß", "a\nb", "null"],
 }
-DECIMALS = {0: ["0", "1", "2", "-1"], 1: ["0.0", "1.5", "1.0", "-1.0"], 2: ["0.00", "1.50", "1.55", "1.00", "-0.01"]}
+DECIMALS = {
+    0: ["0", "1", "2", "-1"],
+    1: ["0.0", "1.5", "1.0", "-1.0"],
+    2: ["0.00", "1.50", "1.55", "1.00", "-0.01"],
+}
 NAMES = ["a", "b", "zip code", "key", "x`y", 'q"q', "größe", "select", "c"]
 
 
@@ -117,7 +121,9 @@ def orders(draw: st.DrawFn, schema: Schema) -> Order:
 def predicates(draw: st.DrawFn, schema: Schema, rows: tuple[str, ...] = ("t", "s")) -> Compare | IsNull:
     column = draw(st.sampled_from(schema.columns))
     cell = Cell(draw(st.sampled_from(rows)), column.name)
-    choice = draw(st.sampled_from(("pair", "pair", "cross", "literal", "null") if "s" in rows else ("cross", "literal", "null")))
+    choice = draw(
+        st.sampled_from(("pair", "pair", "cross", "literal", "null") if "s" in rows else ("cross", "literal", "null"))
+    )
     if choice == "null":
         return IsNull(cell, draw(st.booleans()))
     if choice == "literal":
@@ -130,7 +136,9 @@ def predicates(draw: st.DrawFn, schema: Schema, rows: tuple[str, ...] = ("t", "s
 
 def literals(column: Column) -> st.SearchStrategy[object]:
     if column.kind.group == "numbers":
-        return st.sampled_from([Decimal(text) for text in ("0", "1", "1.5", "-1", "0.1", "1.55", "1.555", "9007199254740993")])
+        return st.sampled_from(
+            [Decimal(text) for text in ("0", "1", "1.5", "-1", "0.1", "1.55", "1.555", "9007199254740993")]
+        )
     if column.kind.group == "dates":
         return st.sampled_from(POOLS[Kind.DATE][:3] + POOLS[Kind.TIMESTAMP])
     return st.sampled_from(pool(column))

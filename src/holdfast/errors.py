@@ -16,7 +16,7 @@ class ReadError(HoldfastError):
     """A file or frame that cannot be read as a table."""
 
 
-class ValueRefused(HoldfastError):  # noqa: N818 - it is the value that is refused
+class ValueRefused(HoldfastError):
     """A value that does not fit its column; the message names place, column and value."""
 
 
@@ -24,7 +24,7 @@ class SchemaError(HoldfastError):
     """Columns that are missing, unknown, of another kind, or of a kind that is not supported."""
 
 
-class ChangeRefused(HoldfastError):  # noqa: N818
+class ChangeRefused(HoldfastError):
     """A change that contradicts the table: absent rows, duplicate or null keys. Nothing was applied."""
 
 
@@ -50,7 +50,7 @@ class StoreError(HoldfastError):
     """A rulebook directory that cannot be opened or written."""
 
 
-class NotAvailable(HoldfastError):  # noqa: N818
+class NotAvailable(HoldfastError):
     """Something that this version, or this installation, does not have."""
 
 

@@ -13,11 +13,19 @@ _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _FIRST = np.uint64(0xBF58476D1CE4E5B9)
 _SECOND = np.uint64(0x94D049BB133111EB)
 _S30, _S27, _S31, _S32 = np.uint64(30), np.uint64(27), np.uint64(31), np.uint64(32)
-_BYTES = (np.uint64(8), np.uint64(16), np.uint64(24), np.uint64(32), np.uint64(40), np.uint64(48), np.uint64(56))
+_BYTES = (
+    np.uint64(8),
+    np.uint64(16),
+    np.uint64(24),
+    np.uint64(32),
+    np.uint64(40),
+    np.uint64(48),
+    np.uint64(56),
+)
 
 
 @kernel
-def mix(word):  # type: ignore[no-untyped-def]
+def mix(word):
     """One 64-bit word, well mixed."""
     word = (word ^ (word >> _S30)) * _FIRST
     word = (word ^ (word >> _S27)) * _SECOND
@@ -25,7 +33,7 @@ def mix(word):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def hash_row(codes, columns, row):  # type: ignore[no-untyped-def]
+def hash_row(codes, columns, row):
     """The hash of the chosen columns of codes[:, row]. O(columns)."""
     value = _GOLDEN
     for i in range(columns.shape[0]):
@@ -34,7 +42,7 @@ def hash_row(codes, columns, row):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def hash_bytes(data, start, stop):  # type: ignore[no-untyped-def]
+def hash_bytes(data, start, stop):
     """The hash of data[start:stop], eight bytes at a step. O(length)."""
     value = _GOLDEN ^ np.uint64(stop - start)
     at = start
@@ -64,7 +72,7 @@ def hash_bytes(data, start, stop):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def hash_rows(codes, columns, out):  # type: ignore[no-untyped-def]
+def hash_rows(codes, columns, out):
     """hash_row of every row. O(rows x columns)."""
     for row in range(codes.shape[1]):
         out[row] = hash_row(codes, columns, row)

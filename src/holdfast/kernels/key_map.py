@@ -16,7 +16,7 @@ _ONE = np.uint64(1)
 
 
 @kernel
-def same_row(left, left_row, right, right_row, columns):  # type: ignore[no-untyped-def]
+def same_row(left, left_row, right, right_row, columns):
     for i in range(columns.shape[0]):
         column = columns[i]
         if left[column, left_row] != right[column, right_row]:
@@ -25,7 +25,7 @@ def same_row(left, left_row, right, right_row, columns):  # type: ignore[no-unty
 
 
 @kernel
-def probe(table, codes, wanted, columns, row):  # type: ignore[no-untyped-def]
+def probe(table, codes, wanted, columns, row):
     """(place of the entry equal to wanted[:, row], or -1; first place where it could be put)."""
     mask = np.uint64(table.shape[0] - 1)
     at = hash_row(wanted, columns, row) & mask
@@ -43,7 +43,7 @@ def probe(table, codes, wanted, columns, row):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def find_rows(table, codes, wanted, columns, out):  # type: ignore[no-untyped-def]
+def find_rows(table, codes, wanted, columns, out):
     """out[i] = youngest slot equal to wanted[:, i], or -1. O(1) each, expected."""
     for i in range(out.shape[0]):
         place, _ = probe(table, codes, wanted, columns, i)
@@ -51,7 +51,7 @@ def find_rows(table, codes, wanted, columns, out):  # type: ignore[no-untyped-de
 
 
 @kernel
-def add_rows(table, older, codes, columns, slots):  # type: ignore[no-untyped-def]
+def add_rows(table, older, codes, columns, slots):
     """Enters slots, each into the chain of its equals by age (slot order). Returns table places newly used.
 
     O(1) each for slots younger than all their equals; an older one walks its chain.
@@ -78,7 +78,7 @@ def add_rows(table, older, codes, columns, slots):  # type: ignore[no-untyped-de
 
 
 @kernel
-def remove_rows(table, older, codes, columns, slots):  # type: ignore[no-untyped-def]
+def remove_rows(table, older, codes, columns, slots):
     """Takes slots out of their chains; their codes must still be in place. O(1) each for the youngest."""
     for i in range(slots.shape[0]):
         slot = slots[i]
@@ -93,7 +93,7 @@ def remove_rows(table, older, codes, columns, slots):  # type: ignore[no-untyped
 
 
 @kernel
-def group_rows(codes, columns, local, out):  # type: ignore[no-untyped-def]
+def group_rows(codes, columns, local, out):
     """out[i] = the first row equal to row i on the columns; `local` is a zeroed table. O(1) each, expected."""
     for i in range(out.shape[0]):
         seen, free = probe(local, codes, codes, columns, i)
@@ -105,7 +105,7 @@ def group_rows(codes, columns, local, out):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def take_youngest(table, older, codes, wanted, columns, group, cursor, out):  # type: ignore[no-untyped-def]
+def take_youngest(table, older, codes, wanted, columns, group, cursor, out):
     """out[i] = the youngest slot equal to wanted[:, i] that no earlier i took, or -1. O(1) each, expected.
 
     `group` is what group_rows says of `wanted`; cursor[group[i]] keeps how far the chain has been taken.

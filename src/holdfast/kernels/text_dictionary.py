@@ -16,7 +16,7 @@ _ONE, _ZERO = np.uint64(1), np.uint64(0)
 
 
 @kernel
-def same_bytes(left, left_start, right, right_start, length):  # type: ignore[no-untyped-def]
+def same_bytes(left, left_start, right, right_start, length):
     for i in range(length):
         if left[left_start + i] != right[right_start + i]:
             return False
@@ -24,7 +24,7 @@ def same_bytes(left, left_start, right, right_start, length):  # type: ignore[no
 
 
 @kernel
-def encode_strings(data, offsets, valid, null, slots, stored, ends, size, out):  # type: ignore[no-untyped-def]
+def encode_strings(data, offsets, valid, null, slots, stored, ends, size, out):
     """Codes of the strings data[offsets[i]:offsets[i+1]]; unknown ones are appended to stored/ends.
 
     `valid[i]` tells strings from nulls (an empty `valid`: all are strings). Stops early, before the string
@@ -66,7 +66,7 @@ def encode_strings(data, offsets, valid, null, slots, stored, ends, size, out): 
 
 
 @kernel
-def rebuild_slots(slots, stored, ends, size):  # type: ignore[no-untyped-def]
+def rebuild_slots(slots, stored, ends, size):
     """Fills zeroed slots with the first `size` strings of the store. O(bytes)."""
     mask = np.uint64(slots.shape[0] - 1)
     begin = np.int64(0)

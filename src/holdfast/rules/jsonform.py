@@ -55,5 +55,3 @@ def _operand(operand: Cell | Constant) -> Record:
     if isinstance(operand, Cell):
         return {"row": operand.row, "column": operand.column}
     return {"literal": str(operand)}
-
-

@@ -104,7 +104,14 @@ class Compare:
 
     def sort_key(self, rank: Rank) -> tuple[object, ...]:
         if isinstance(self.right, Cell):
-            return (rank(self.left.column), self.left.row != "t", 0, rank(self.right.column), not self.is_pair, "")
+            return (
+                rank(self.left.column),
+                self.left.row != "t",
+                0,
+                rank(self.right.column),
+                not self.is_pair,
+                "",
+            )
         return (rank(self.left.column), self.left.row != "t", 1, (0, ""), False, str(self.right))
 
     def __str__(self) -> str:

@@ -29,7 +29,13 @@ class RuleEntry(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    id: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$", description="stable name; made from the rule where absent")]
+    id: Annotated[
+        str,
+        Field(
+            pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$",
+            description="stable name; made from the rule where absent",
+        ),
+    ]
     rule: Annotated[str, Field(description="the rule's text, such as `zip -> city`")]
     severity: Severity = "error"
     status: Status = "accepted"

@@ -63,14 +63,16 @@ class Block:
 
     def mentions(self, column: str) -> npt.NDArray[np.bool_]:
         """Which rules speak of the column."""
-        wanted = _mask_of([i for i, item in enumerate(self.vocabulary) if column in _columns(item)], self.masks.shape[1])
+        wanted = _mask_of(
+            [i for i, item in enumerate(self.vocabulary) if column in _columns(item)], self.masks.shape[1]
+        )
         there = (self.masks & wanted).any(axis=1)
         ends = [i for i, item in enumerate(self.conclusions) if column in _columns(item)]
         return there | np.isin(self.conclusion, ends)
 
     def sizes(self) -> npt.NDArray[np.int64]:
         """The number of items of each rule."""
-        return np.bitwise_count(self.masks).sum(axis=1, dtype=np.int64)
+        return np.asarray(np.bitwise_count(self.masks).sum(axis=1, dtype=np.int64))
 
     def aligned(self, vocabulary: tuple[Item, ...], conclusions: tuple[Item, ...]) -> Block:
         """The same rules over a larger vocabulary."""
@@ -82,7 +84,13 @@ class Block:
             bit = self.masks[:, i // 64] >> np.uint64(i % 64) & np.uint64(1)
             masks[:, place[item] // 64] |= bit << np.uint64(place[item] % 64)
         ends = np.array([conclusions.index(c) for c in self.conclusions] + [NO_CONCLUSION], dtype=np.int32)
-        return replace(self, vocabulary=vocabulary, conclusions=conclusions, masks=masks, conclusion=ends[self.conclusion])
+        return replace(
+            self,
+            vocabulary=vocabulary,
+            conclusions=conclusions,
+            masks=masks,
+            conclusion=ends[self.conclusion],
+        )
 
     def signature(self) -> npt.NDArray[Any]:
         """One comparable record for each rule."""
@@ -120,7 +128,9 @@ class RuleSet:
         return cls((Block("key", table, tuple(columns), masks, none, names=tuple(columns)),))
 
     @classmethod
-    def fds(cls, columns: Sequence[str], left: Masks, right: npt.NDArray[np.integer], table: str | None = None) -> RuleSet:
+    def fds(
+        cls, columns: Sequence[str], left: Masks, right: npt.NDArray[np.integer], table: str | None = None
+    ) -> RuleSet:
         """FDs from bitmasks of left sides and positions of right columns."""
         names = tuple(columns)
         return cls((Block("fd", table, names, left, np.asarray(right, np.int32), names, names),))

@@ -91,7 +91,12 @@ class _Writer:
     def inclusion(self, rule: Ind, where: frozenset[Predicate]) -> e.Select:
         columns = list(zip(rule.left, rule.right, strict=True))
         partner = [
-            self.compare(Op.EQ, self.value("t", self.schema.column(a)), self.value("s", self.tables[rule.right_table].column(b)), "sql")
+            self.compare(
+                Op.EQ,
+                self.value("t", self.schema.column(a)),
+                self.value("s", self.tables[rule.right_table].column(b)),
+                "sql",
+            )
             for a, b in columns
         ]
         inner = e.Select().select(e.Literal.number(1)).from_(_table(rule.right_table, "s")).where(*partner)
@@ -101,7 +106,7 @@ class _Writer:
             select = select.select(e.alias_(_cell("t", name), f"t_{name}"))
         return select.where(*present, e.not_(e.Exists(this=inner)))
 
-    def rows(self, alias: str, where: frozenset[Predicate]) -> e.Expression:
+    def rows(self, alias: str, where: frozenset[Predicate]) -> e.Expr:
         """The table, or those of its rows that the filter leaves. A null never passes a filter."""
         if not where:
             return _table(self.table, alias)
@@ -109,7 +114,7 @@ class _Writer:
         inner = e.Select().select(e.Star()).from_(_table(self.table, "t")).where(*conditions)
         return inner.subquery(alias)
 
-    def predicate(self, predicate: Predicate, nulls: str) -> e.Expression:
+    def predicate(self, predicate: Predicate, nulls: str) -> e.Expr:
         if isinstance(predicate, IsNull):
             return _is_null(_of(predicate.cell), negated=predicate.negated)
         left = self.value(predicate.left.row, self.schema.column(predicate.left.column))
@@ -121,7 +126,7 @@ class _Writer:
     def value(self, row: str, column: Column) -> _Value:
         return _Value(_cell(row, column.name), column)
 
-    def compare(self, op: Op, left: _Value, right: _Value, nulls: str) -> e.Expression:
+    def compare(self, op: Op, left: _Value, right: _Value, nulls: str) -> e.Expr:
         a, b = self.common(left, right)
         if self.dialect == "bigquery" and left.column.kind is right.column.kind is Kind.FLOAT:
             plain = _nan_aware(op, a, b)
@@ -129,7 +134,7 @@ class _Writer:
             plain = _OPERATORS[op](this=a, expression=b)
         return _null_aware(op, plain, left.cell, right.cell, nulls)
 
-    def common(self, left: _Value, right: _Value) -> tuple[e.Expression, e.Expression]:
+    def common(self, left: _Value, right: _Value) -> tuple[e.Expr, e.Expr]:
         """Both sides in a type in which the dialect compares them exactly."""
         kinds = {left.column.kind, right.column.kind}
         if kinds == {Kind.DATE, Kind.TIMESTAMP}:
@@ -143,13 +148,15 @@ class _Writer:
             return left.on_integer_grid(self.dialect), right.on_integer_grid(self.dialect)
         return left.cell, right.cell
 
-    def with_constant(self, op: Op, left: _Value, constant: Constant, nulls: str) -> e.Expression:
+    def with_constant(self, op: Op, left: _Value, constant: Constant, nulls: str) -> e.Expr:
         place = mark(left.column, constant.value)
         if place.exact:
-            return self.compare(op, left, _Value(_literal(left.column, constant.value, self.dialect), left.column), nulls)
+            return self.compare(
+                op, left, _Value(_literal(left.column, constant.value, self.dialect), left.column), nulls
+            )
         return self.between_codes(op, left, place.code, nulls)
 
-    def between_codes(self, op: Op, left: _Value, floor: int, nulls: str) -> e.Expression:
+    def between_codes(self, op: Op, left: _Value, floor: int, nulls: str) -> e.Expr:
         """A comparison with a literal that lies just above `floor` and is itself no value of the column."""
         if op is Op.EQ:
             return e.false()
@@ -159,48 +166,54 @@ class _Writer:
             return e.false() if op in (Op.LT, Op.LE) else _is_null(left.cell, negated=True)
         below = op in (Op.LT, Op.LE)
         literal = _literal(left.column, _value_of_code(left.column, floor), self.dialect)
-        made = e.LTE if below else e.GT
-        return made(this=left.cell, expression=literal)
+        return (e.LTE if below else e.GT)(this=left.cell, expression=literal)
 
 
 @dataclass(frozen=True)
 class _Value:
     """A cell with its column."""
 
-    cell: e.Expression
+    cell: e.Expr
     column: Column
 
-    def as_timestamp(self, dialect: str) -> e.Expression:
+    def as_timestamp(self, dialect: str) -> e.Expr:
         if self.column.kind is Kind.TIMESTAMP:
             return self.cell
         type_ = "TIMESTAMPTZ" if dialect in ("duckdb", "postgres", "bigquery") else "TIMESTAMP"
         return e.cast(self.cell, type_)
 
-    def on_integer_grid(self, dialect: str) -> e.Expression:
+    def on_integer_grid(self, dialect: str) -> e.Expr:
         """2i for an integer i; 2 floor(f) + [f is not whole] for a float (table/compare.py)."""
         two = e.Literal.number(2)
         if self.column.kind is Kind.INTEGER:
             return e.Mul(this=self.cell.copy(), expression=two)
         floor = e.Floor(this=self.cell.copy()) if dialect != "sqlite" else _sqlite_floor(self.cell)
         whole = e.Mul(this=two, expression=e.cast(floor, "BIGINT"))
-        part = e.Case().when(e.EQ(this=self.cell.copy(), expression=floor.copy()), e.Literal.number(0)).else_(e.Literal.number(1))
+        part = (
+            e.Case()
+            .when(e.EQ(this=self.cell.copy(), expression=floor.copy()), e.Literal.number(0))
+            .else_(e.Literal.number(1))
+        )
         limit = e.cast(e.Literal.number(LIMIT), "DOUBLE")
         is_nan = [e.IsNan(this=self.cell.copy())] if dialect == "bigquery" else []
         case = e.Case().when(_is_null(self.cell, negated=False), e.null())
         for condition in [*is_nan, e.GT(this=self.cell.copy(), expression=limit)]:
             case = case.when(condition, e.Literal.number(2 * LIMIT + 2))
-        case = case.when(e.LT(this=self.cell.copy(), expression=e.Neg(this=limit.copy())), e.Neg(this=e.Literal.number(2 * LIMIT + 2)))
+        case = case.when(
+            e.LT(this=self.cell.copy(), expression=e.Neg(this=limit.copy())),
+            e.Neg(this=e.Literal.number(2 * LIMIT + 2)),
+        )
         return case.else_(e.Paren(this=e.Add(this=whole, expression=e.Paren(this=part))))
 
 
-def _sqlite_floor(cell: e.Expression) -> e.Expression:
+def _sqlite_floor(cell: e.Expr) -> e.Expr:
     """CAST truncates towards zero; one less where that went up. For |x| <= 2^61, as guarded by the caller."""
     whole = e.cast(cell.copy(), "BIGINT")
     above = e.GT(this=whole.copy(), expression=cell.copy())
     return e.Paren(this=e.Sub(this=whole, expression=e.Paren(this=above)))
 
 
-def _null_aware(op: Op, plain: e.Expression, a: e.Expression, b: e.Expression, nulls: str) -> e.Expression:
+def _null_aware(op: Op, plain: e.Expr, a: e.Expr, b: e.Expr, nulls: str) -> e.Expr:
     """The comparison `plain` of the cells a and b under a null policy (design section 2)."""
     if nulls == "sql" or (nulls == "distinct" and op is not Op.NE) or op in (Op.LT, Op.GT):
         return plain
@@ -215,21 +228,30 @@ def _null_aware(op: Op, plain: e.Expression, a: e.Expression, b: e.Expression, n
     return e.paren(e.or_(plain, e.and_(one, e.not_(other)), e.and_(e.not_(one.copy()), other.copy())))
 
 
-def _nan_aware(op: Op, a: e.Expression, b: e.Expression) -> e.Expression:
+def _nan_aware(op: Op, a: e.Expr, b: e.Expr) -> e.Expr:
     """For a dialect in which NaN is unequal to itself: NaN equals NaN and is above everything."""
     left, right = e.IsNan(this=a.copy()), e.IsNan(this=b.copy())
     plain, both = _OPERATORS[op](this=a.copy(), expression=b.copy()), e.and_(left, right)
     if op is Op.NE:
         return e.paren(e.and_(plain, e.not_(both)))
-    higher = e.and_(left.copy(), e.not_(right.copy())) if op in (Op.GT, Op.GE) else e.and_(e.not_(left.copy()), right.copy())
+    higher = (
+        e.and_(left.copy(), e.not_(right.copy())) if op in (Op.GT, Op.GE) else e.and_(e.not_(left.copy()), right.copy())
+    )
     more = {Op.EQ: [both], Op.LT: [higher], Op.GT: [higher], Op.LE: [higher, both], Op.GE: [higher, both]}[op]
     return e.paren(e.or_(plain, *more))
 
 
-_OPERATORS: dict[Op, type[e.Binary]] = {Op.EQ: e.EQ, Op.NE: e.NEQ, Op.LT: e.LT, Op.LE: e.LTE, Op.GT: e.GT, Op.GE: e.GTE}
+_OPERATORS: dict[Op, type[e.Binary]] = {
+    Op.EQ: e.EQ,
+    Op.NE: e.NEQ,
+    Op.LT: e.LT,
+    Op.LE: e.LTE,
+    Op.GT: e.GT,
+    Op.GE: e.GTE,
+}
 
 
-def _literal(column: Column, value: object, dialect: str) -> e.Expression:
+def _literal(column: Column, value: object, dialect: str) -> e.Expr:
     """A literal of the column's own type, so that the dialect converts nothing."""
     if isinstance(value, bool):
         return e.Boolean(this=value)
@@ -245,14 +267,14 @@ def _literal(column: Column, value: object, dialect: str) -> e.Expression:
     return _moment(text if dialect == "sqlite" else f"{text}+00:00", "TIMESTAMPTZ", dialect)
 
 
-def _number(column: Column, value: Decimal) -> e.Expression:
+def _number(column: Column, value: Decimal) -> e.Expr:
     if column.kind is Kind.FLOAT:
         return e.cast(e.Literal.string(repr(float(value))), "DOUBLE")
     number = e.Literal.number(f"{abs(value):f}")
     return e.Neg(this=number) if value < 0 else number
 
 
-def _moment(text: str, type_: str, dialect: str) -> e.Expression:
+def _moment(text: str, type_: str, dialect: str) -> e.Expr:
     """SQLite has no type for dates and times: they are ISO text there, and so are the literals."""
     return e.Literal.string(text) if dialect == "sqlite" else e.cast(e.Literal.string(text), type_)
 
@@ -263,18 +285,18 @@ def _value_of_code(column: Column, code: int) -> object:
     return Decimal(code).scaleb(-column.scale)
 
 
-def _of(cell: Cell) -> e.Expression:
+def _of(cell: Cell) -> e.Expr:
     return _cell(cell.row, cell.column)
 
 
-def _cell(row: str, name: str) -> e.Expression:
+def _cell(row: str, name: str) -> e.Expr:
     return e.column(name, table=row, quoted=True)
 
 
-def _table(name: str, alias: str) -> e.Expression:
+def _table(name: str, alias: str) -> e.Expr:
     return e.alias_(e.Table(this=e.to_identifier(name, quoted=True)), alias, table=True)
 
 
-def _is_null(cell: e.Expression, *, negated: bool) -> e.Expression:
+def _is_null(cell: e.Expr, *, negated: bool) -> e.Expr:
     test = e.Is(this=cell.copy(), expression=e.null())
     return e.not_(test) if negated else test

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -93,7 +93,9 @@ def read_feed(data: Any, *, batch: str | None = None) -> Iterator[tuple[str | No
     source = read(data)
     table = source.table
     if CHANGE_TYPE not in table.column_names:
-        raise ReadError(f"{source.place.source}: a change table needs a column {CHANGE_TYPE} ({', '.join(CHANGE_TYPES)})")
+        raise ReadError(
+            f"{source.place.source}: a change table needs a column {CHANGE_TYPE} ({', '.join(CHANGE_TYPES)})"
+        )
     for name, rows in _runs(source, table, batch):
         yield name, [_feed(source, target, rows[at]) for target, at in _by_table(table, rows)]
 
@@ -165,13 +167,13 @@ class _ShiftedPlace(Place):
         return super().row(int(self.rows[index]))
 
 
-Changes = Change | Feed | list[Change | Feed]
+Changes = Change | Feed | Sequence[Change | Feed]
 
 
 def by_table(changes: Changes, tables: Mapping[str, object]) -> dict[str, list[Part]]:
     """The parts of one batch by table, each table once; a change without a name means the only table."""
     made: dict[str, list[Part]] = {}
-    for change in changes if isinstance(changes, list) else [changes]:
+    for change in [changes] if isinstance(changes, Change | Feed) else changes:
         name = change.table
         if name is None:
             if len(tables) > 1:

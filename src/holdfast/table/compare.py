@@ -40,9 +40,8 @@ def common_codes(left: Column, left_codes: Codes, right: Column, right_codes: Co
     ([4, 6], [4, 5])
     """
     if not comparable(left, right):
-        raise SchemaError(
-            f"column {shown(left.name)} ({left.type_text}) cannot be compared with {shown(right.name)} ({right.type_text})"
-        )
+        sides = [f"{shown(c.name)} ({c.type_text})" for c in (left, right)]
+        raise SchemaError(f"column {sides[0]} cannot be compared with {sides[1]}")
     if (left.kind, left.scale) == (right.kind, right.scale):
         return left_codes, right_codes
     if left.kind.group == "dates":
@@ -90,7 +89,8 @@ def _float_on_grid(value: float, scale: int) -> int:
         return -2 * LIMIT - 2 if value < 0 else 2 * LIMIT + 2
     exact = Fraction(value) * 10**scale
     floor = exact.numerator // exact.denominator
-    return max(-2 * LIMIT - 2, min(2 * LIMIT + 2, 2 * floor + (exact.denominator != 1)))
+    doubled: int = 2 * floor + int(exact.denominator != 1)
+    return max(-2 * LIMIT - 2, min(2 * LIMIT + 2, doubled))
 
 
 def _microseconds(column: Column, codes: Codes) -> Codes:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from holdfast.arrays import Arrays
 from holdfast.errors import HoldfastError
 from holdfast.kernels.text_dictionary import encode_strings, rebuild_slots
 
@@ -17,7 +18,6 @@ _LARGEST = 2**32 - 2
 _NO_BYTES, _NO_OFFSETS, _NO_MASK = np.zeros(0, np.uint8), np.zeros(1, np.int64), np.zeros(0, np.bool_)
 
 Codes = npt.NDArray[np.int64]
-Arrays = Mapping[str, npt.NDArray[np.generic]]
 
 
 class TextDictionary:
@@ -31,8 +31,8 @@ class TextDictionary:
     """
 
     def __init__(self) -> None:
-        self._stored = np.zeros(1 << 12, dtype=np.uint8)
-        self._ends = np.zeros(1 << 8, dtype=np.int64)
+        self._stored: npt.NDArray[np.uint8] = np.zeros(1 << 12, dtype=np.uint8)
+        self._ends: npt.NDArray[np.int64] = np.zeros(1 << 8, dtype=np.int64)
         self._slots = np.zeros(1 << 9, dtype=np.uint64)
         self._size = 0
 
@@ -50,7 +50,15 @@ class TextDictionary:
         done = 0
         while done < len(out):
             step, self._size = encode_strings(
-                data, offsets[done:], valid[done:], NULL, self._slots, self._stored, self._ends, self._size, out[done:]
+                data,
+                offsets[done:],
+                valid[done:],
+                NULL,
+                self._slots,
+                self._stored,
+                self._ends,
+                self._size,
+                out[done:],
             )
             done += step
             if done < len(out):
@@ -83,13 +91,11 @@ class TextDictionary:
             self._size = size
             self._reindex(len(self._slots))
 
-    def to_arrays(self, start: int = 0) -> dict[str, npt.NDArray[np.generic]]:
-        """The strings from code `start` on: `start=0` is the whole state, else what was added since."""
-        begin = int(self._ends[start - 1]) if start else 0
-        return {
-            "bytes": self._stored[begin : self._bytes_used].copy(),
-            "ends": self._ends[start : self._size] - begin,
-        }
+    def to_arrays(self, start: int = 0, stop: int | None = None) -> dict[str, npt.NDArray[np.generic]]:
+        """The strings with codes from `start` to `stop`: all of them are the state, the last ones a delta."""
+        stop = self._size if stop is None else stop
+        begin, end = (int(self._ends[size - 1]) if size else 0 for size in (start, stop))
+        return {"bytes": self._stored[begin:end].copy(), "ends": self._ends[start:stop] - begin}
 
     def merge(self, delta: Arrays) -> None:
         """Appends the strings of `to_arrays(len(self))` of another dictionary with the same beginning."""
@@ -131,7 +137,7 @@ class TextDictionary:
         assert self.encode(pa.array(texts, pa.large_string())).tolist() == list(range(len(texts)))
 
 
-def _with_room(array: npt.NDArray[np.generic], size: int) -> npt.NDArray[np.generic]:
+def _with_room(array: npt.NDArray[Any], size: int) -> npt.NDArray[Any]:
     if size <= len(array):
         return array
     grown = np.zeros(max(size, 2 * len(array)), dtype=array.dtype)
@@ -139,7 +145,9 @@ def _with_room(array: npt.NDArray[np.generic], size: int) -> npt.NDArray[np.gene
     return grown
 
 
-def _buffers(strings: pa.Array) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.generic], npt.NDArray[np.bool_]]:
+def _buffers(
+    strings: pa.Array,
+) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.generic], npt.NDArray[np.bool_]]:
     """(bytes, offsets, valid) of an Arrow string array; `valid` is empty when nothing is null."""
     wide = pa.types.is_large_string(strings.type)
     if not wide and not pa.types.is_string(strings.type):

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -59,7 +60,12 @@ class Encoded:
 
 
 def encode_table(
-    schema: Schema, table: pa.Table, words: TextDictionary, *, textual: bool = False, most_problems: int | None = 1000
+    schema: Schema,
+    table: pa.Table,
+    words: TextDictionary,
+    *,
+    textual: bool = False,
+    most_problems: int | None = 1000,
 ) -> Encoded:
     """The codes of `table`, column by column in the order of `schema`. O(rows x columns).
 
@@ -76,7 +82,12 @@ def encode_table(
 
 
 def _encode_column(
-    column: Column, values: pa.ChunkedArray, words: TextDictionary, out: Codes, problems: list[Problem], textual: bool
+    column: Column,
+    values: pa.ChunkedArray,
+    words: TextDictionary,
+    out: Codes,
+    problems: list[Problem],
+    textual: bool,
 ) -> None:
     encoder = _encoder(column, values.type, textual)
     start = 0
@@ -142,7 +153,9 @@ def _decimals(column: Column, values: pa.Array, _: TextDictionary) -> tuple[Code
         scaled = values.cast(wider)
     except pa.ArrowInvalid:
         return _one_by_one(values, lambda v: _scaled(v, column.scale), f"has more than {column.scale} decimal places")
-    words = np.frombuffer(scaled.buffers()[1], dtype=np.int64).reshape(-1, 4)[scaled.offset : scaled.offset + len(scaled)]
+    words = np.frombuffer(scaled.buffers()[1], dtype=np.int64).reshape(-1, 4)[
+        scaled.offset : scaled.offset + len(scaled)
+    ]
     low, sign = words[:, 0], words[:, 0] >> 63
     bad = ~null & ((words[:, 1:] != sign[:, None]).any(axis=1) | (low == NULL))
     return _refusing(low.copy(), null, bad, f"does not fit 64 bits with {column.scale} decimal places")
@@ -153,7 +166,10 @@ def _scaled_integers(column: Column, values: pa.Array, words: TextDictionary) ->
     factor = 10**column.scale
     bad = (codes != NULL) & (np.abs(codes) > _LARGEST // factor)
     scaled, more = _refusing(
-        np.where(bad | (codes == NULL), 0, codes) * factor, codes == NULL, bad, f"does not fit 64 bits with {column.scale} decimal places"
+        np.where(bad | (codes == NULL), 0, codes) * factor,
+        codes == NULL,
+        bad,
+        f"does not fit 64 bits with {column.scale} decimal places",
     )
     return scaled, reasons | more
 
@@ -206,7 +222,11 @@ def _booleans(column: Column, values: pa.Array, _: TextDictionary) -> tuple[Code
 
 
 _ENCODERS: dict[Kind, tuple[tuple[Callable[[pa.DataType], bool], Encoder], ...]] = {
-    Kind.INTEGER: ((pa.types.is_integer, _integers), (pa.types.is_floating, _whole_floats), (pa.types.is_decimal, _decimals)),
+    Kind.INTEGER: (
+        (pa.types.is_integer, _integers),
+        (pa.types.is_floating, _whole_floats),
+        (pa.types.is_decimal, _decimals),
+    ),
     Kind.DECIMAL: ((pa.types.is_decimal, _decimals), (pa.types.is_integer, _scaled_integers)),
     Kind.FLOAT: ((pa.types.is_floating, _floats), (pa.types.is_integer, _integral_floats)),
     Kind.DATE: ((pa.types.is_date, _dates),),
@@ -245,7 +265,7 @@ def _nulls(values: pa.Array) -> Mask:
     return values.is_null().to_numpy(zero_copy_only=False) if values.null_count else np.zeros(len(values), dtype=bool)
 
 
-def _filled(values: pa.Array, with_: object) -> npt.NDArray[np.generic]:
+def _filled(values: pa.Array, with_: object) -> npt.NDArray[Any]:
     full = values.fill_null(with_) if values.null_count else values
     return np.asarray(full.to_numpy(zero_copy_only=False))
 
@@ -266,5 +286,5 @@ def _one_by_one(values: pa.Array, code_of: Callable[[object], int | None], reaso
 
 
 def _scaled(value: object, scale: int) -> int | None:
-    exact = Fraction(value) * 10**scale  # type: ignore[arg-type]
+    exact = Fraction(str(value)) * 10**scale
     return int(exact) if exact.denominator == 1 and abs(exact) <= int(_LARGEST) else None

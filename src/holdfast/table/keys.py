@@ -50,13 +50,14 @@ class KeyMap:
     def find(self, codes: Codes, wanted: Codes) -> npt.NDArray[np.int64]:
         """The youngest slot for each wanted row, or -1."""
         out = np.empty(wanted.shape[1], dtype=np.int64)
-        find_rows(self._table, codes, wanted, self.columns, out)
+        find_rows(self._table, codes, np.ascontiguousarray(wanted), self.columns, out)
         return out
 
     def take(self, codes: Codes, wanted: Codes) -> npt.NDArray[np.int64]:
         """A different slot for each wanted row, youngest first among equals, or -1; nothing is removed."""
         out = np.empty(wanted.shape[1], dtype=np.int64)
         cursor = np.zeros(wanted.shape[1], dtype=np.int32)
+        wanted = np.ascontiguousarray(wanted)  # one compiled shape
         group = groups(wanted, self.columns)
         take_youngest(self._table, self._older, codes, wanted, self.columns, group, cursor, out)
         return out
@@ -102,5 +103,5 @@ def groups(codes: Codes, columns: npt.NDArray[np.int64]) -> npt.NDArray[np.int64
     rows = codes.shape[1]
     out = np.empty(rows, dtype=np.int64)
     local = np.zeros(1 << (2 * rows + 1).bit_length(), dtype=np.int32)
-    group_rows(codes, np.asarray(columns, dtype=np.int64), local, out)
+    group_rows(np.ascontiguousarray(codes), np.asarray(columns, dtype=np.int64), local, out)
     return out

@@ -78,15 +78,30 @@ class _Events:
         place = np.cumsum(keep) - 1
         partner = np.where(self.partner[keep] >= 0, place[self.partner[keep]], -1)
         return _Events(
-            self.codes[:, keep], self.sign[keep], self.full[keep], partner, self.part[keep], self.row[keep], {}
+            self.codes[:, keep],
+            self.sign[keep],
+            self.full[keep],
+            partner,
+            self.part[keep],
+            self.row[keep],
+            {},
         )
 
 
 class Planner:
     """Works out what a change does to `rows` without touching them."""
 
-    def __init__(self, name: str, rows: Rows, words: TextDictionary, declared: Sequence[str] = ()) -> None:
-        self.name, self.rows, self.words, self.declared = name, rows, words, declared
+    def __init__(
+        self,
+        name: str,
+        rows: Rows,
+        words: TextDictionary,
+        declared: Sequence[str] = (),
+        ignored: Sequence[str] = (),
+    ) -> None:
+        """`declared` columns are cast to their kind, `ignored` ones are passed over."""
+        self.name, self.rows, self.words = name, rows, words
+        self.declared, self.ignored = declared, frozenset(ignored)
 
     def plan(self, parts: list[Part], *, quarantine: bool = False) -> Effect:
         """The net effect, or an error that names the first bad row; with `quarantine`, without the bad rows."""
@@ -136,7 +151,13 @@ class Planner:
         partner = np.where(steps == 0, -1, np.arange(count) + steps)
         sign = np.where((types == DELETE) | (types == BEFORE), -1, 1).astype(np.int8)
         return _Events(
-            encoded.codes, sign, np.full(count, not by_key), partner, np.full(count, number), np.arange(count), reasons
+            encoded.codes,
+            sign,
+            np.full(count, not by_key),
+            partner,
+            np.full(count, number),
+            np.arange(count),
+            reasons,
         )
 
     def _by_key_only(self, part: Part) -> bool:
@@ -150,7 +171,7 @@ class Planner:
         missing = [name for name in wanted if name not in names]
         if missing:
             raise SchemaError(f"{place}: column {shown(missing[0])} is missing")
-        unknown = [name for name in names if name not in schema]
+        unknown = [name for name in names if name not in schema and name not in self.ignored]
         if unknown:
             raise SchemaError(f"{place}: {unknown_name('column', unknown[0], schema.names)}")
 
@@ -165,7 +186,9 @@ class Planner:
     def _by_key(self, events: _Events) -> tuple[Effect, dict[int, str]]:
         """Alternating signs per key; the first and the last event of a key tell its net effect."""
         rows, key = self.rows, self.rows.identity
-        reasons = {int(i): "has no key: a key column is null" for i in np.flatnonzero((events.codes[key] == NULL).any(axis=0))}
+        reasons = {
+            int(i): "has no key: a key column is null" for i in np.flatnonzero((events.codes[key] == NULL).any(axis=0))
+        }
         if reasons or not len(events):
             return Effect(RowDelta.nothing(len(rows.schema))), reasons
         group = groups(events.codes, key)
@@ -184,7 +207,10 @@ class Planner:
         updated, new = ids[was & stays], events.codes[:, last[was & stays]]
         different = (rows.codes_of(updated) != new).any(axis=0)
         delta = RowDelta(
-            ids[was & ~stays], updated[different], np.ascontiguousarray(new[:, different]), events.codes[:, inserted]
+            ids[was & ~stays],
+            updated[different],
+            np.ascontiguousarray(new[:, different]),
+            events.codes[:, inserted],
         )
         checked = was & events.full[first]
         return Effect(delta, self._drift(events, first[checked], ids[checked])), {}
@@ -199,12 +225,17 @@ class Planner:
         ids = self.rows.take(events.codes[:, taken])
         absent = taken[ids < 0]
         if len(absent):
-            return Effect(RowDelta.nothing(len(self.rows.schema))), {int(i): self._absent(events, int(i)) for i in absent}
+            return Effect(RowDelta.nothing(len(self.rows.schema))), {
+                int(i): self._absent(events, int(i)) for i in absent
+            }
         moved = given[: len(taken)]
         fresh = np.sort(given[len(taken) :])
         updated = (moved >= 0) & (group[taken] != group[moved])
         delta = RowDelta(
-            ids[moved < 0], ids[updated], events.codes[:, moved[updated]], np.ascontiguousarray(events.codes[:, fresh])
+            ids[moved < 0],
+            ids[updated],
+            events.codes[:, moved[updated]],
+            np.ascontiguousarray(events.codes[:, fresh]),
         )
         return Effect(delta), {}
 

