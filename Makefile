@@ -5,7 +5,7 @@ HOLDFAST_DATA ?= ../shared/data
 PYTEST := $(BIN)/python -m pytest
 export HOLDFAST_DATA
 
-.PHONY: help setup demo test lint types imports tests test-long test-data test-tools mutants bench lock clean
+.PHONY: help setup demo test lint types imports tests test-long test-data test-tools mutants bench schema lock clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -46,6 +46,10 @@ mutants: setup  ## every listed mutation of the code is killed by a test
 
 bench: setup  ## every benchmark, one after the other
 	$(BIN)/python -m benchmarks
+
+schema: setup  ## rewrite the published JSON Schemas under docs/schema
+	$(BIN)/python -c "import json; from holdfast.rules.rulefile import json_schema; print(json.dumps(json_schema(), indent=2))" \
+		> docs/schema/rules.schema.json
 
 lock:  ## rewrite requirements.lock (needs uv)
 	scripts/lock.sh

@@ -80,7 +80,9 @@ def test_every_crash_point_of_a_story(tmp_path):
 def kill_at(path: Path, at: int) -> int:
     """Runs the story in another process that is killed, for real, at an elementary operation."""
     code = "import sys; from tests.test_laws import play_and_die; play_and_die(sys.argv[1], int(sys.argv[2]))"
-    done = subprocess.run([sys.executable, "-c", code, str(path), str(at)], check=False, cwd=Path(__file__).parent.parent)
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(path), str(at)], check=False, cwd=Path(__file__).parent.parent
+    )
     return done.returncode
 
 

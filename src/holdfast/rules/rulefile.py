@@ -1,12 +1,12 @@
 """The rule file: YAML that people keep in version control.
 
-Comments, order and layout survive a rewrite. `python -m holdfast.rules.rulefile` prints its JSON Schema.
+Comments, order and layout survive a rewrite. `make schema` publishes its JSON Schema.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
+from io import StringIO
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -88,7 +88,7 @@ class RuleFile:
     rules:
       - rule: zip -> city  # checked nightly
         owner: ana
-        id: fd-43fab9bb
+        id: fd-1ea2fed4
         status: retired
     """
 
@@ -152,8 +152,6 @@ class RuleFile:
         raise RuleError(f"{self._place}: there is no rule {shown(id_or_text)}")
 
     def text(self) -> str:
-        from io import StringIO
-
         out = StringIO()
         _yaml().dump(self._document, out)
         return out.getvalue()
@@ -224,7 +222,3 @@ def json_schema() -> dict[str, Any]:
     schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
     schema["$defs"]["RuleEntry"]["required"] = ["rule"]
     return schema
-
-
-if __name__ == "__main__":
-    print(json.dumps(json_schema(), indent=2))

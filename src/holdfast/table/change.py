@@ -17,6 +17,7 @@ from holdfast.table.schema import unknown_name
 
 CHANGE_TYPE, BATCH, TABLE = "_change_type", "_batch", "_table"
 CHANGE_TYPES = ("insert", "delete", "update_preimage", "update_postimage")
+INSERT, DELETE, BEFORE, AFTER = range(4)
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ class Change:
             made.append(Part.of(read(self.deletes, self._label("deletes")), "delete"))
         if self.updates is not None:
             before, after = (read(side, self._label("updates")) for side in self.updates)
-            made.append(_interleaved(before, after))
+            made.append(Part.of_updates(before, after))
         if self.inserts is not None:
             made.append(Part.of(read(self.inserts, self._label("inserts")), "insert"))
         return made
@@ -50,24 +51,49 @@ class Change:
 
 @dataclass(frozen=True)
 class Part:
-    """Rows with one change type each, in order; an update's postimage directly follows its preimage."""
+    """Rows with one change type each, in the order in which they apply.
+
+    `types` are positions in CHANGE_TYPES; `partner` is, for each half of an update, where its other half stands.
+    """
 
     source: Source
-    types: npt.NDArray[np.int8]  # positions in CHANGE_TYPES
+    types: npt.NDArray[np.int8]
+    partner: npt.NDArray[np.int64]
 
     @classmethod
     def of(cls, source: Source, change_type: str) -> Part:
-        return cls(source, np.full(source.table.num_rows, CHANGE_TYPES.index(change_type), dtype=np.int8))
+        count = source.table.num_rows
+        types = np.full(count, CHANGE_TYPES.index(change_type), dtype=np.int8)
+        return cls(source, types, np.full(count, -1))
+
+    @classmethod
+    def in_order(cls, source: Source, types: npt.NDArray[np.int8]) -> Part:
+        """A feed: an update's postimage directly follows its preimage."""
+        steps = np.where(types == BEFORE, 1, np.where(types == AFTER, -1, 0))
+        return cls(source, types, np.where(steps == 0, -1, np.arange(len(types)) + steps))
+
+    @classmethod
+    def of_updates(cls, before: Source, after: Source) -> Part:
+        """All rows before, then all rows after: keys may be exchanged among the rows of one change."""
+        count = before.table.num_rows
+        if after.table.num_rows != count:
+            raise SchemaError(f"an update has {count} rows before and {after.table.num_rows} after; they go by pairs")
+        columns = after.table.select(before.table.column_names)
+        both = pa.concat_tables([before.table, columns], promote_options="permissive")
+        place = _ChosenRows(before.place.source, np.tile(np.arange(count), 2))
+        types = np.repeat(np.array([BEFORE, AFTER], dtype=np.int8), count)
+        partner = np.roll(np.arange(2 * count), count)
+        return cls(Source(before.name, both, place, before.textual), types, partner)
 
 
-def _interleaved(before: Source, after: Source) -> Part:
-    count = before.table.num_rows
-    if after.table.num_rows != count:
-        raise SchemaError(f"an update has {count} rows before and {after.table.num_rows} after; they go by pairs")
-    both = pa.concat_tables([before.table, after.table.select(before.table.column_names)], promote_options="permissive")
-    order = np.arange(2 * count).reshape(2, count).T.ravel()
-    types = np.tile(np.array([2, 3], dtype=np.int8), count)
-    return Part(Source(before.name, both.take(order), before.place, before.textual), types)
+@dataclass(frozen=True)
+class _ChosenRows(Place):
+    """Rows of a selection, named by where they stand in the whole input."""
+
+    rows: npt.NDArray[np.int64]
+
+    def row(self, index: int) -> str:
+        return super().row(int(self.rows[index]))
 
 
 @dataclass(frozen=True)
@@ -131,8 +157,8 @@ def _feed(source: Source, table: str | None, rows: npt.NDArray[np.int64]) -> Fee
     types = _types(source.place, chosen.column(CHANGE_TYPE), rows)
     _require_pairs(source.place, types, rows)
     names = [name for name in chosen.column_names if not name.startswith("_")]
-    part = Source(source.name, chosen.select(names), _ShiftedPlace(source.place.source, rows), source.textual)
-    return Feed(Part(part, types), table)
+    part = Source(source.name, chosen.select(names), _ChosenRows(source.place.source, rows), source.textual)
+    return Feed(Part.in_order(part, types), table)
 
 
 def _types(place: Place, values: pa.ChunkedArray, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int8]:
@@ -148,23 +174,13 @@ def _types(place: Place, values: pa.ChunkedArray, rows: npt.NDArray[np.int64]) -
 
 def _require_pairs(place: Place, types: npt.NDArray[np.int8], rows: npt.NDArray[np.int64]) -> None:
     """Every preimage is directly followed by its postimage, and every postimage has one."""
-    before = np.append(types == 2, False)
-    after = np.append(types == 3, False)
+    before = np.append(types == BEFORE, False)
+    after = np.append(types == AFTER, False)
     alone = np.flatnonzero(before[:-1] & ~after[1:])
     orphan = np.flatnonzero(after[:-1] & ~np.roll(before, 1)[:-1])
     for places, missing in ((alone, "update_postimage after it"), (orphan, "update_preimage before it")):
         if len(places):
             raise ReadError(f"{place.row(int(rows[places[0]]))}: there is no {missing}")
-
-
-@dataclass(frozen=True)
-class _ShiftedPlace(Place):
-    """Rows of a selection, named by where they stand in the whole file."""
-
-    rows: npt.NDArray[np.int64] = None  # type: ignore[assignment]
-
-    def row(self, index: int) -> str:
-        return super().row(int(self.rows[index]))
 
 
 Changes = Change | Feed | Sequence[Change | Feed]

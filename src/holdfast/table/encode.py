@@ -97,8 +97,16 @@ def _encode_column(
         codes, reasons = encoder(column, chunk, words)
         out[start : start + len(chunk)] = codes
         for row, reason in reasons.items():
-            problems.append(Problem(start + row, column.name, chunk[row].as_py(), reason))
+            problems.append(Problem(start + row, column.name, _value(chunk, row), reason))
         start += len(chunk)
+
+
+def _value(values: pa.Array, row: int) -> object:
+    """The value for a message; a time that Python has no word for, as the number it is."""
+    try:
+        return values[row].as_py()
+    except (OverflowError, ValueError):
+        return values.view(pa.int64())[row].as_py()
 
 
 Reasons = dict[int, str]
@@ -183,7 +191,7 @@ def _floats(column: Column, values: pa.Array, _: TextDictionary) -> tuple[Codes,
 def _integral_floats(column: Column, values: pa.Array, _: TextDictionary) -> tuple[Codes, Reasons]:
     null, raw = _nulls(values), _filled(values, 0)
     floats = raw.astype(np.float64)
-    big = np.abs(floats) > 2.0**53
+    big = np.abs(floats) >= 2.0**53
     bad = big.copy()
     bad[big] = [int(f) != int(i) for f, i in zip(floats[big], raw[big], strict=True)]
     return _refusing(float_codes(floats), null, bad, "has no exact 64-bit float")

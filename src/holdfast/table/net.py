@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from holdfast.errors import ChangeRefused, SchemaError, ValueRefused, shown
-from holdfast.table.change import CHANGE_TYPES, Part
+from holdfast.table.change import BEFORE, CHANGE_TYPES, DELETE, Part
 from holdfast.table.dictionary import NULL, Codes, TextDictionary
 from holdfast.table.encode import decode_table, encode_table
 from holdfast.table.keys import groups
@@ -25,7 +25,6 @@ from holdfast.table.rows import RowDelta, Rows
 from holdfast.table.schema import unknown_name
 
 Index = npt.NDArray[np.int64]
-DELETE, BEFORE, AFTER = CHANGE_TYPES.index("delete"), 2, 3
 
 
 @dataclass(frozen=True)
@@ -147,14 +146,12 @@ class Planner:
             raise SchemaError(f"{source.place.source}: {error}") from None
         reasons = {p.row: f"column {shown(p.column)}: {shown(p.value)} {p.reason}" for p in reversed(encoded.problems)}
         count, types = len(encoded), part.types
-        steps = np.where(types == BEFORE, 1, np.where(types == AFTER, -1, 0))
-        partner = np.where(steps == 0, -1, np.arange(count) + steps)
         sign = np.where((types == DELETE) | (types == BEFORE), -1, 1).astype(np.int8)
         return _Events(
             encoded.codes,
             sign,
             np.full(count, not by_key),
-            partner,
+            part.partner,
             np.full(count, number),
             np.arange(count),
             reasons,
@@ -277,7 +274,7 @@ class Planner:
         place = parts[events.part[first]].source.place.row(int(events.row[first]))
         more = f" (and {len(reasons) - 1} more such rows)" if len(reasons) > 1 else ""
         error = ValueRefused if events.reasons else ChangeRefused
-        raise error(f"{place}: {reasons[first]}{more}; nothing was applied")
+        raise error(f"{place}{', ' if events.reasons else ': '}{reasons[first]}{more}; nothing was applied")
 
     def _bad_rows(self, parts: list[Part], events: _Events, reasons: dict[int, str]) -> list[Bad]:
         made = []

@@ -5,7 +5,7 @@ Nothing is imported that the user did not import: frames are recognised by what 
 
 from __future__ import annotations
 
-import re
+import csv
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -111,7 +111,7 @@ def _read_path(path: Path, name: str) -> Source:
     try:
         table = (reader or pa.parquet.read_table)(path)
     except pa.ArrowInvalid as error:
-        raise ReadError(f"{path}: {_without_noise(error)}") from error
+        raise ReadError(f"{path}: {error}") from error
     except (OSError, UnicodeDecodeError) as error:
         raise ReadError(f"{path}: cannot be read: {error}") from error
     return Source(name, _with_distinct_names(table, str(path)), Place(str(path)), textual=reader is _read_csv)
@@ -131,13 +131,21 @@ def _read_csv(path: Path) -> pa.Table:
             raise ReadError(_wrong_encoding(path)) from error
         if "Empty CSV file" in str(error):
             return pa.table({name: pa.array([], pa.string()) for name in names})
-        raise ReadError(f"{path}: {_without_noise(error)}") from error
+        raise ReadError(_ragged(path, len(names)) or f"{path}: {error}") from error
+
+
+def _ragged(path: Path, width: int) -> str | None:
+    """Which line has too few or too many cells; Arrow's own numbers stop at the first quoted line break."""
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        rows = csv.reader(file)
+        for row in rows:
+            if row and len(row) != width:
+                return f"{path}, line {rows.line_num}: {len(row)} cells instead of {width}: {shown(','.join(row))}"
+    return None
 
 
 def _csv_header(path: Path) -> list[str]:
     """The names in the first line; an empty name becomes `column_N`."""
-    import csv
-
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             header = next(csv.reader(file), None)
@@ -164,17 +172,6 @@ def _wrong_encoding(path: Path) -> str:
                 place = f"{path}, line {number}, byte {error.start + 1} of the line"
                 return f"{place}: {bad!r} is not UTF-8; convert the file to UTF-8"
     return f"{path}: not UTF-8"
-
-
-def _without_noise(error: Exception) -> str:
-    """Arrow's words, with its row numbers called what they are: lines of the file, header included."""
-    text = re.sub(r"^CSV parse error: ", "", str(error))
-    return re.sub(
-        r"^Row #(\d+): Expected (\d+) columns?, got (\d+): (.*)",
-        r"line \1 has \3 cells instead of \2: \4",
-        text,
-        flags=re.S,
-    )
 
 
 def _read_json_lines(path: Path) -> pa.Table:

@@ -1,0 +1,274 @@
+"""Codes have the order of the values, across kinds too; nothing is rounded."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from datetime import UTC, date, datetime, timedelta, timezone
+from decimal import Decimal
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from holdfast.errors import Place, SchemaError, ValueRefused
+from holdfast.rules.operator import Op
+from holdfast.table.compare import common_codes, comparable, mark
+from holdfast.table.dictionary import NULL, TextDictionary
+from holdfast.table.encode import decode_table, encode_table
+from holdfast.table.kind import Kind
+from holdfast.table.parse import infer_column, parse_one, parse_strings
+from holdfast.table.schema import Column, Schema
+from tests import naive
+from tests import strategies as hs
+from tests.conftest import cases
+
+
+def encode(column: Column, values: list[object], type_: pa.DataType | None = None, **options):
+    table = pa.table({column.name: pa.array(values, type_ or hs.narrow_type(column))})
+    return encode_table(Schema((column,)), table, TextDictionary(), **options)
+
+
+def codes_of(column: Column, values: list[object]) -> np.ndarray:
+    encoded = encode(column, values)
+    encoded.require_clean(Place("test"))
+    return encoded.codes[0]
+
+
+def compare(op: Op, a: int, b: int) -> bool:
+    return {Op.EQ: a == b, Op.NE: a != b, Op.LT: a < b, Op.LE: a <= b, Op.GT: a > b, Op.GE: a >= b}[op]
+
+
+COLUMNS = [Column("a", k) for k in Kind if k is not Kind.DECIMAL] + [Column("a", Kind.DECIMAL, s) for s in (0, 1, 2)]
+
+
+@pytest.mark.parametrize(("left", "right"), list(itertools.product(COLUMNS, COLUMNS)), ids=lambda c: c.type_text)
+def test_codes_compare_as_values(left, right):
+    """Every pair of values of every pair of kinds, under every operator that the kinds allow."""
+    if not comparable(left, right):
+        with pytest.raises(SchemaError, match="cannot be compared"):
+            common_codes(left, np.array([0]), right, np.array([0]))
+        return
+    pairs = list(itertools.product(hs.pool(left), hs.pool(right)))
+    words = TextDictionary()
+    schema = Schema((Column("l", left.kind, left.scale), Column("r", right.kind, right.scale)))
+    rows = [{"l": a, "r": b} for a, b in pairs]
+    encoded = encode_table(schema, hs.to_arrow(schema, rows), words)
+    a, b = common_codes(left, encoded.codes[0], right, encoded.codes[1])
+    ops = list(Op) if left.kind.ordered else [Op.EQ, Op.NE]
+    for i, (x, y) in enumerate(pairs):
+        for op in ops:
+            assert compare(op, a[i], b[i]) == naive.holds(op, x, y, "sql"), (op, x, y)
+
+
+@given(table=hs.tables(rows=12))
+@settings(max_examples=cases(200))
+def test_decode_inverts_encode(table):
+    schema, rows = table
+    words = TextDictionary()
+    arrow = hs.to_arrow(schema, rows)
+    encoded = encode_table(schema, arrow, words)
+    assert not encoded.problems
+    back = decode_table(schema, encoded.codes, words).to_pylist()
+    for was, is_ in zip(rows, back, strict=True):
+        for name in schema.names:
+            both_null = was[name] is None and is_[name] is None
+            assert both_null or (None not in (was[name], is_[name]) and naive.same(was[name], is_[name]))
+
+
+def test_zoned_timestamps_are_instants():
+    berlin = datetime(2020, 1, 1, 1, tzinfo=timezone(timedelta(hours=1)))
+    column = Column("a", Kind.TIMESTAMP)
+    zoned = encode(column, [berlin], pa.timestamp("us", tz="Europe/Berlin")).codes[0, 0]
+    assert zoned == encode(column, [datetime(2020, 1, 1)], pa.timestamp("ms")).codes[0, 0]
+    assert zoned == parse_one(column, "2020-01-01T01:00:00+01:00") == parse_one(column, "2020-01-01")
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "type_", "reason"),
+    [
+        (Column("a", Kind.INTEGER), -(2**63), pa.int64(), "stands for null"),
+        (Column("a", Kind.INTEGER), 2**63, pa.uint64(), "does not fit"),
+        (Column("a", Kind.INTEGER), 1.5, pa.float64(), "is not a 64-bit integer"),
+        (Column("a", Kind.INTEGER), math.nan, pa.float64(), "is not a 64-bit integer"),
+        (Column("a", Kind.INTEGER), Decimal("1.5"), pa.decimal128(5, 1), "more than 0 decimal places"),
+        (Column("a", Kind.DECIMAL, 2), Decimal("1e17"), pa.decimal128(38, 0), "does not fit 64 bits"),
+        (Column("a", Kind.DECIMAL, 2), 2**62, pa.int64(), "does not fit 64 bits"),
+        (Column("a", Kind.DECIMAL, 1), Decimal("1.25"), pa.decimal128(9, 2), "more than 1 decimal places"),
+        (Column("a", Kind.FLOAT), 2**53 + 1, pa.int64(), "no exact 64-bit float"),
+        (Column("a", Kind.TIMESTAMP), 1, pa.timestamp("ns"), "finer than a microsecond"),
+        (Column("a", Kind.TIMESTAMP), 2**60, pa.timestamp("s"), "out of range"),
+    ],
+    ids=lambda v: getattr(v, "type_text", None),
+)
+def test_values_without_a_code_are_refused_by_name(column, value, type_, reason):
+    array = (
+        pa.array([None, value], pa.int64()).cast(type_)
+        if pa.types.is_timestamp(type_)
+        else pa.array([None, value], type_)
+    )
+    encoded = encode_table(Schema((column,)), pa.table({"a": array}), TextDictionary())
+    with pytest.raises(ValueRefused, match=rf"^here, row 2, column 'a': .*{reason}"):
+        encoded.require_clean(Place("here"))
+    assert encoded.codes[0].tolist() == [NULL, NULL]
+
+
+@pytest.mark.parametrize(
+    ("column", "type_"),
+    [
+        (Column("a", Kind.INTEGER), pa.string()),
+        (Column("a", Kind.TEXT), pa.int64()),
+        (Column("a", Kind.DECIMAL, 2), pa.float64()),
+        (Column("a", Kind.DATE), pa.timestamp("us")),
+        (Column("a", Kind.BOOLEAN), pa.int8()),
+    ],
+    ids=lambda v: getattr(v, "type_text", str(v)),
+)
+def test_a_change_of_type_is_refused(column, type_):
+    with pytest.raises(SchemaError, match=rf"'a' is {column.kind}.*but the input has the type"):
+        encode(column, [], type_)
+
+
+def test_whole_floats_and_integers_meet():
+    assert encode(Column("a", Kind.INTEGER), [1.0, None, -0.0], pa.float64()).codes[0].tolist() == [1, NULL, 0]
+    both = codes_of(Column("a", Kind.FLOAT), [1.0]), encode(Column("a", Kind.FLOAT), [1], pa.int64()).codes[0]
+    assert both[0].tolist() == both[1].tolist()
+
+
+def test_nulls_fit_every_kind_and_chunks_do_not_matter():
+    for column in COLUMNS:
+        assert encode(column, [None, None], pa.null()).codes[0].tolist() == [NULL, NULL]
+    values = pa.chunked_array([pa.array(["x", "y"]), pa.array([], pa.string()), pa.array(["y", None, "x"])])
+    table = pa.table({"a": values, "b": values.dictionary_encode(), "c": values.cast(pa.string_view())})
+    encoded = encode_table(Schema.of(a="text", b="text", c="text"), table, TextDictionary())
+    assert encoded.codes.tolist() == [[0, 1, 1, NULL, 0]] * 3
+
+
+# --- the text dictionary --------------------------------------------------------------------------------------
+
+
+@given(batches=st.lists(st.lists(st.one_of(st.none(), st.text(max_size=20)), max_size=30), max_size=6))
+@settings(max_examples=cases(100))
+def test_the_dictionary_is_a_dictionary(batches):
+    words, model = TextDictionary(), {}
+    for batch in batches:
+        before = len(words)
+        codes = words.encode(pa.array(batch, pa.string()))
+        for text in batch:
+            if text is not None:
+                model.setdefault(text, len(model))
+        assert codes.tolist() == [NULL if text is None else model[text] for text in batch]
+        copy = TextDictionary.from_arrays(words.to_arrays(0, before))
+        copy.merge(words.to_arrays(before))
+        assert copy.strings().to_pylist() == list(model)
+        copy._check()
+    words._check()
+    assert [words.find(text) for text in model] == list(range(len(model)))
+    assert words.find("nowhere to be found") is None and len(words) == len(model)
+    words.truncate(len(model) // 2)
+    words._check()
+    assert words.strings().to_pylist() == list(model)[: len(model) // 2]
+
+
+def test_the_dictionary_grows_and_reads_slices():
+    texts = [f"{'long ' * (i % 9)}{i}" for i in range(5000)]
+    words = TextDictionary()
+    words.encode(pa.array(texts)[4000:])
+    assert words.encode(pa.array(texts)[4000:4003]).tolist() == [0, 1, 2]
+    assert words.decode(np.array([999, NULL, 0])).to_pylist() == [texts[4999], None, texts[4000]]
+
+
+# --- text to kinds --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        (["1", "-20", "0"], "integer"),
+        (["01", "2"], "text"),
+        (["+1"], "text"),
+        (["1.50", "2", "-0.125"], "decimal(3)"),
+        (["1.5", "1e3"], "float"),
+        (["NaN", "1"], "float"),
+        (["2020-01-31", "1969-12-31"], "date"),
+        (["2020-02-30"], "text"),
+        (["2020-01-31", "2020-01-31T10:00:00Z"], "timestamp"),
+        (["2020-01-31 10:00", "2020-01-31T10:00:00.123456+02:00"], "timestamp"),
+        (["true", "FALSE"], "boolean"),
+        (["true", "yes"], "text"),
+        ([None, None], "text"),
+        ([], "text"),
+        (["1", "x"], "text"),
+        (["12345678901234567890"], "integer"),  # does not fit: refused when read, never rounded
+        (["0.12345678901234567891", "5"], "float"),
+        (["1000.5", "0.1234567890123456789"], "float"),
+        (["0.10000000000000000001", "0.1"], "decimal(18)"),  # would be equal floats: refused when read
+    ],
+)
+def test_kinds_are_inferred_from_all_values(values, expected):
+    assert infer_column("a", pa.chunked_array([pa.array(values, pa.string())])).type_text == expected
+
+
+@given(data=st.data(), column=st.sampled_from([c for c in COLUMNS if c.kind is not Kind.TEXT]))
+@settings(max_examples=cases(300))
+def test_whole_columns_parse_as_single_values_do(data, column):
+    parts = st.sampled_from(
+        [
+            "1",
+            "-1",
+            "0.5",
+            "1.25",
+            "007",
+            "1e3",
+            "nan",
+            "true",
+            "2020-01-01",
+            "2020-13-01",
+            "x",
+            "",
+            "2020-01-01T00:00:00Z",
+            "2020-01-01 23:59",
+            "9" * 19,
+            "-9223372036854775808",
+            "1" * 40,
+        ]
+    )
+    texts = data.draw(st.lists(st.one_of(parts, st.none()), max_size=6))
+    codes, reasons = parse_strings(column, pa.array(texts, pa.string()))
+    for i, text in enumerate(texts):
+        try:
+            expected = NULL if text is None else parse_one(column, text)
+        except ValueError as error:
+            assert reasons[i] == str(error) and codes[i] == NULL
+        else:
+            assert codes[i] == expected and i not in reasons
+
+
+# --- literals -------------------------------------------------------------------------------------------------
+
+
+@given(data=st.data(), column=st.sampled_from(COLUMNS))
+@settings(max_examples=cases(300))
+def test_a_literal_stands_where_its_value_stands(data, column):
+    value, literal = data.draw(st.sampled_from(hs.pool(column))), data.draw(hs.literals(column))
+    words = TextDictionary()
+    code = encode_table(Schema((column,)), pa.table({"a": pa.array([value], hs.narrow_type(column))}), words).codes[
+        0, 0
+    ]
+    place = mark(column, literal, words)
+    other = float(literal) if column.kind is Kind.FLOAT else literal
+    for op in Op if column.kind.ordered else (Op.EQ, Op.NE):
+        if place.exact:
+            found = compare(op, code, place.code)
+        else:
+            found = {Op.EQ: False, Op.NE: True}.get(op, compare(op, code, place.code + 0.5))
+        assert found == naive.holds(op, value, other, "sql")
+
+
+def test_dates_far_away_are_exact():
+    days = codes_of(Column("a", Kind.DATE), [date(1, 1, 1), date(9999, 12, 31)])
+    assert days.tolist() == [-719162, 2932896]
+    assert parse_one(Column("a", Kind.TIMESTAMP), "0001-01-01") == -719162 * 86_400_000_000
+    assert datetime(1970, 1, 1, tzinfo=UTC) + timedelta(days=int(days[1])) == datetime(9999, 12, 31, tzinfo=UTC)

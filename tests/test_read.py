@@ -1,0 +1,203 @@
+"""Readers, kinds of files, and every bad input named in the bad-input list."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from datetime import date
+from decimal import Decimal
+
+import duckdb
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.feather
+import pyarrow.parquet
+import pytest
+
+from holdfast import Change, HoldfastError, Rulebook
+from holdfast.table.read import read, read_all, schema_of
+
+FRAME = pa.table({"id": [1, 2], "name": ["x", None], "price": pa.array([Decimal("1.50"), None], pa.decimal128(9, 2)),
+                  "day": [date(2020, 1, 1), None]})  # fmt: skip
+
+
+def shape(data, **options) -> tuple[list[str], list[dict]]:
+    book = Rulebook.create(None, data, **options)
+    (schema,) = book.schemas.values()
+    return [c.type_text for c in schema.columns], book.table().to_pylist()
+
+
+EXPECTED = (["integer", "text", "decimal(2)", "date"], FRAME.to_pylist())
+
+
+def test_frames_of_every_library(tmp_path):
+    duck = duckdb.connect()
+    duck.register("frame", FRAME)
+    assert shape(FRAME) == EXPECTED
+    assert shape(FRAME.to_batches()[0]) == EXPECTED
+    assert shape(FRAME.to_reader()) == EXPECTED
+    assert shape(pl.from_arrow(FRAME)) == EXPECTED
+    assert shape(pl.from_arrow(FRAME).lazy()) == EXPECTED
+    assert shape(duck.sql("select * from frame")) == EXPECTED
+    kinds, rows = shape(FRAME.to_pandas())
+    assert kinds == EXPECTED[0] and rows == EXPECTED[1]
+
+
+def test_pandas_nan_is_null_and_categories_are_text():
+    frame = pd.DataFrame({"a": [1.0, None], "b": pd.Categorical(["x", "y"])}, index=[7, 8])
+    assert shape(frame) == (["float", "text"], [{"a": 1.0, "b": "x"}, {"a": None, "b": "y"}])
+
+
+@pytest.mark.spark
+def test_spark_frames(spark):
+    kinds, rows = shape(spark.createDataFrame(FRAME))
+    assert (kinds, rows) == EXPECTED
+
+
+def test_files_of_every_kind(tmp_path):
+    pyarrow.parquet.write_table(FRAME, tmp_path / "a.parquet")
+    pyarrow.feather.write_feather(FRAME, tmp_path / "a.arrow", compression="uncompressed")
+    (tmp_path / "a.csv").write_text("id,name,price,day\n1,x,1.50,2020-01-01\n2,,,\n")
+    (tmp_path / "a.jsonl").write_text('{"id": 1, "name": "x"}\n{"id": 2, "name": null}\n')
+    assert shape(tmp_path / "a.parquet") == EXPECTED
+    assert shape(tmp_path / "a.arrow") == EXPECTED
+    kinds, rows = shape(tmp_path / "a.csv")  # a CSV says only as many decimals as it needs
+    assert kinds == ["integer", "text", "decimal(1)", "date"] and rows[0]["price"] == Decimal("1.5")
+    assert shape(tmp_path / "a.jsonl") == (["integer", "text"], [{"id": 1, "name": "x"}, {"id": 2, "name": None}])
+
+
+def test_types_override_what_was_inferred(tmp_path):
+    (tmp_path / "a.csv").write_text("zip,n\n10115,1.5\n")
+    assert shape(tmp_path / "a.csv", types={"zip": "text", "n": "float"}) == (
+        ["text", "float"],
+        [{"zip": "10115", "n": 1.5}],
+    )
+    assert shape(pa.table({"zip": [10115]}), types={"zip": "text"}) == (["text"], [{"zip": "10115"}])
+    assert shape(tmp_path / "a.csv", types={"n": "decimal"})[0] == ["integer", "decimal(1)"]
+    book = Rulebook.create(None, pa.table({"zip": [10115]}), types={"zip": "text"})
+    book.apply(Change(inserts=pa.table({"zip": [20095]})))
+    assert book.table().to_pylist() == [{"zip": "10115"}, {"zip": "20095"}]
+
+
+def test_embedded_newlines_quotes_and_byte_order_marks(tmp_path):
+    (tmp_path / "a.csv").write_bytes(b'\xef\xbb\xbfid,"na,me"\r\n1,"a\nb"\r\n2,"say ""hi"""\r\n')
+    assert shape(tmp_path / "a.csv")[1] == [{"id": 1, "na,me": "a\nb"}, {"id": 2, "na,me": 'say "hi"'}]
+
+
+def test_tables_are_named_by_their_file(tmp_path):
+    (tmp_path / "orders.csv").write_text("a\n1\n")
+    assert list(read_all(tmp_path / "orders.csv")) == ["orders"]
+    assert list(read_all({"x": tmp_path / "orders.csv"})) == ["x"]
+    assert read(FRAME).name == "data"
+
+
+# --- things that are unusual and fine -------------------------------------------------------------------------
+
+
+def test_empty_tables_null_columns_and_one_row(tmp_path):
+    (tmp_path / "empty.csv").write_text("a,b\n")
+    assert shape(tmp_path / "empty.csv") == (["text", "text"], [])
+    (tmp_path / "nulls.csv").write_text("a,b\n,1\n,2\n")
+    assert shape(tmp_path / "nulls.csv")[0] == ["text", "integer"]
+    assert shape(pa.table({"a": pa.nulls(2)}))[1] == [{"a": None}, {"a": None}]
+
+
+def test_ten_thousand_columns(tmp_path):
+    wide = pa.table({f"c{i}": [i, None] for i in range(10_000)})
+    book = Rulebook.create(tmp_path / "b", wide)
+    book.apply(Change(inserts=wide))
+    assert Rulebook.open(tmp_path / "b").count() == 4
+
+
+NAMES = ["with space", 'quo"te', "it's", "back`tick", "größe", "select", "t", "and", "a.b", "a/b", "名前", " "]
+
+
+def test_odd_names_everywhere(tmp_path):
+    table = pa.table({name: [1, 2] for name in NAMES})
+    tables = dict.fromkeys(NAMES, table)
+    rules = [f"`{name.replace('`', '``')}`: key(`{name.replace('`', '``')}`)" for name in NAMES]
+    Rulebook.create(tmp_path / "book", tables, rules=rules, key="it's").close()
+    book = Rulebook.open(tmp_path / "book")
+    book.apply(
+        [
+            Change(inserts=pa.table({n: [3] for n in NAMES}), table="a/b"),
+            Change(deletes=pa.table({"it's": [1]}), table=" "),
+        ]
+    )
+    again = Rulebook.open(tmp_path / "book")
+    assert [again.count(name) for name in ("a/b", " ", "t")] == [3, 1, 2]
+    assert len(again.rules()) == len(NAMES)
+
+
+# --- bad input ------------------------------------------------------------------------------------------------
+
+
+def refused(message: str, data, **options):
+    with pytest.raises(HoldfastError, match=message):
+        Rulebook.create(None, data, **options)
+
+
+def test_unreadable_files(tmp_path):
+    refused("none.csv: there is no such file", tmp_path / "none.csv")
+    (tmp_path / "a.xyz").write_text("a\n")
+    refused("a.xyz: the name does not end in one of", tmp_path / "a.xyz")
+    (tmp_path / "bad.parquet").write_bytes(b"not parquet")
+    refused("bad.parquet: ", tmp_path / "bad.parquet")
+    (tmp_path / "zipped.csv").write_bytes(gzip.compress(b"a\n1\n"))
+    refused("zipped.csv, line 1.*not UTF-8", tmp_path / "zipped.csv")
+    (tmp_path / "none.csv").write_text("")
+    refused("none.csv: the file is empty", tmp_path / "none.csv")
+    (tmp_path / "b.jsonl").write_text('{"a": 1}\n{"a": \n')
+    refused("b.jsonl: ", tmp_path / "b.jsonl")
+    (tmp_path / "nested.jsonl").write_text('{"a": {"b": 1}}\n')
+    refused("nested.jsonl: column 'a' has the type struct", tmp_path / "nested.jsonl")
+
+
+def test_ragged_csv_names_the_line(tmp_path):
+    (tmp_path / "a.csv").write_text("a,b\n1,2\n3\n")
+    refused("a.csv, line 3: 1 cells instead of 2: '3'", tmp_path / "a.csv")
+
+
+def test_wrong_encoding_names_the_line(tmp_path):
+    (tmp_path / "a.csv").write_bytes("a,b\n1,2\n3,größe\n".encode("latin-1"))
+    refused(r"a.csv, line 3, byte 5 of the line: .* is not UTF-8", tmp_path / "a.csv")
+    (tmp_path / "h.csv").write_bytes("größe\n1\n".encode("latin-1"))
+    refused(r"h.csv, line 1, byte 3", tmp_path / "h.csv")
+
+
+def test_columns_that_stand_twice(tmp_path):
+    (tmp_path / "a.csv").write_text("a,a\n1,2\n")
+    refused("a.csv: column 'a' stands twice", tmp_path / "a.csv")
+    refused("column 'a' stands twice", pa.Table.from_arrays([pa.array([1])] * 2, names=["a", "a"]))
+
+
+def test_numbers_that_do_not_fit(tmp_path):
+    (tmp_path / "a.csv").write_text("a\n1\n12345678901234567890\n")
+    refused("a.csv, row 2, column 'a': '12345678901234567890' does not fit a 64-bit integer", tmp_path / "a.csv")
+    assert shape(tmp_path / "a.csv", types={"a": "text"})[0] == ["text"]
+    (tmp_path / "b.csv").write_text("a\n0.1\n0.10000000000000000001\n")
+    refused("b.csv, row 2, column 'a': '0.10000000000000000001' has more than", tmp_path / "b.csv")
+    refused("row 1, column 'a': -9223372036854775808 is the one", pa.table({"a": [-(2**63)]}))
+
+
+def test_unsupported_types_and_unknown_names():
+    refused("column 'a' has the type list", pa.table({"a": [[1]]}))
+    assert shape(pa.table({"a": pa.array([1], pa.time32("s"))}), types={"a": "text"})[0] == ["text"]
+    refused("unknown column 'b'", FRAME, types={"b": "text"})
+    refused("'money' is not a type", FRAME, types={"id": "money"})
+    refused("unknown column 'ID'", FRAME, key="ID")
+    refused("unknown column 'nam'; did you mean 'name'", FRAME, exclude=["nam"])
+    refused("a int is not a table", 5)
+    refused("no table was given", {})
+    refused("a table needs at least one column", pa.table({}))
+    refused("cannot be read as integer", pa.table({"a": ["x"]}), types={"a": "integer"})
+    refused("null policies", FRAME, nulls="maybe")
+
+
+def test_kinds_from_the_whole_file(tmp_path):
+    """The last value decides, however far away it is."""
+    path = tmp_path / "long.csv"
+    path.write_text("a\n" + "1\n" * 300_000 + "x\n")
+    assert schema_of(read(path)).columns[0].type_text == "text"
+    assert json.dumps(schema_of(read(path)).to_json()) == '[{"name": "a", "type": "text"}]'
