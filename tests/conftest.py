@@ -7,12 +7,13 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 
 CASES = int(os.environ.get("HOLDFAST_CASES", "0"))
 _QUIET = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
 settings.register_profile("holdfast", deadline=None, suppress_health_check=_QUIET, print_blob=True)
-settings.load_profile("holdfast")
+settings.register_profile("mutants", settings.get_profile("holdfast"), phases=[Phase.explicit, Phase.generate])
+settings.load_profile(os.environ.get("HOLDFAST_PROFILE", "holdfast"))
 
 
 def cases(count: int) -> int:

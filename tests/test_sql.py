@@ -158,8 +158,19 @@ def test_large_integers_against_floats(duck):
         assert found(duck.execute(query).fetchall()) == expected == naive.violations(parse(text), rows, "sql")
 
 
-def test_decimal_literals_between_grid_points():
-    schema = Schema.of(id="integer", price="decimal(2)")
-    query = violations_sql(parse("not(t.price < -1.255)"), schema, key="id")
-    assert "<= -1.26" in query
-    assert Decimal("-1.26") < Decimal("-1.255") < Decimal("-1.25")
+@pytest.mark.parametrize("op", ["=", "!=", "<", "<=", ">", ">="])
+@pytest.mark.parametrize(
+    ("column", "literal"), [("a", "1.5"), ("a", "1"), ("c", "-1.255"), ("c", "1e30"), ("c", "-1e30"), ("b", "0.1")]
+)
+def test_literals_between_and_beyond_the_values(duck, op, column, literal):
+    schema = Schema.of(id="integer", a="integer", b="float", c="decimal(2)")
+    rows = [
+        {"a": a, "b": b, "c": c}
+        for a, b, c in zip((1, 2, None), (0.1, 0.2, None), (Decimal("-1.26"), Decimal("-1.25"), None), strict=True)
+    ]
+    types = schema.arrow().set(3, pa.field("c", pa.decimal128(9, 2)))
+    duck.register("data", pa.Table.from_pylist([row | {"id": i} for i, row in enumerate(rows)], schema=types))
+    rule = parse(f"not(t.{column} {op} {literal})")
+    for nulls in hs.POLICIES:
+        query = violations_sql(rule, schema, key="id", nulls=nulls)
+        assert found(duck.execute(query).fetchall()) == naive.violations(rule, rows, nulls)

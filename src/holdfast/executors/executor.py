@@ -101,6 +101,6 @@ def parts_of(delta: Arrays) -> dict[int, Arrays]:
     numbers = np.asarray(delta[BUCKET])
     order = np.argsort(numbers, kind="stable")
     found, starts = np.unique(numbers[order], return_index=True)
-    pieces = np.split(order, starts[1:])
+    rows_of = zip(found.tolist(), np.split(order, starts)[1:], strict=True)
     rest = {name: array for name, array in delta.items() if name != BUCKET}
-    return {int(n): {k: a[rows] for k, a in rest.items()} for n, rows in zip(found, pieces, strict=True)}
+    return {number: {name: array[rows] for name, array in rest.items()} for number, rows in rows_of}

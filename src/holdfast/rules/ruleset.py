@@ -21,6 +21,7 @@ from holdfast.rules.names import Rank, by_name, by_position
 from holdfast.rules.operator import Op, Weak
 from holdfast.rules.predicate import Compare, IsNull
 from holdfast.rules.rule import KINDS, Dc, Fd, Ind, Key, Marked, Order, Rule
+from holdfast.table.keys import groups
 
 Masks = npt.NDArray[np.uint64]
 Item = Any  # a column name, a pair of columns, (column, Weak), or a predicate's (operands, Weak) or IsNull
@@ -92,10 +93,15 @@ class Block:
             conclusion=ends[self.conclusion],
         )
 
-    def signature(self) -> npt.NDArray[Any]:
-        """One comparable record for each rule."""
-        rows = np.column_stack([self.masks, self.conclusion.astype(np.int64).view(np.uint64)])
-        return np.ascontiguousarray(rows).view([("", np.uint64)] * rows.shape[1]).ravel()
+    def among(self, others: Block | None) -> npt.NDArray[np.bool_]:
+        """Which rules are among those of another block over the same vocabulary. O(rules), by hashing."""
+        if others is None or not len(others) or not len(self):
+            return np.zeros(len(self), dtype=bool)
+        rows = np.concatenate([others._rows(), self._rows()], axis=1)
+        return groups(rows, np.arange(len(rows)))[len(others) :] < len(others)
+
+    def _rows(self) -> npt.NDArray[np.int64]:
+        return np.concatenate([self.masks.view(np.int64).T, self.conclusion[None, :].astype(np.int64)])
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,27 +183,20 @@ class RuleSet:
         return replace(self, blocks=tuple(block for block in blocks if len(block)))
 
     def __or__(self, other: RuleSet) -> RuleSet:
-        return self._combined(other, lambda mine, theirs: np.ones(len(mine), bool), keep_other=True)
+        mine = self._against(other, lambda block, _: np.ones(len(block), bool))
+        return self._with(_joined([*mine, *other._against(self, lambda block, them: ~block.among(them))]))
 
     def __sub__(self, other: RuleSet) -> RuleSet:
-        return self._combined(other, lambda mine, theirs: ~np.isin(mine, theirs))
+        return self._with(self._against(other, lambda block, them: ~block.among(them)))
 
     def __and__(self, other: RuleSet) -> RuleSet:
-        return self._combined(other, np.isin)
+        return self._with(self._against(other, lambda block, them: block.among(them)))
 
-    def _combined(
-        self, other: RuleSet, keep: Callable[[npt.NDArray[Any], npt.NDArray[Any]], npt.NDArray[np.bool_]],
-        *, keep_other: bool = False,
-    ) -> RuleSet:  # fmt: skip
-        """Block by block over common vocabularies: mine that `keep` says, then theirs that I do not have."""
-        made: list[Block] = []
-        for key in dict.fromkeys((b.kind, b.table) for b in (*self.blocks, *other.blocks)):
-            mine, theirs = _common(self._block(key), other._block(key))
-            if mine is not None:
-                made.append(mine.chosen(keep(mine.signature(), _signature(theirs, mine))))
-            if theirs is not None and keep_other:
-                made.append(theirs.chosen(~np.isin(theirs.signature(), _signature(mine, theirs))))
-        return self._with(_joined(made))
+    def _against(self, other: RuleSet, keep: Callable[[Block, Block | None], npt.NDArray[np.bool_]]) -> Iterator[Block]:
+        """Each of my blocks with what `keep` says of it and its counterpart, over a vocabulary that both share."""
+        for block in self.blocks:
+            mine, theirs = _common(block, other._block((block.kind, block.table)))
+            yield mine.chosen(keep(mine, theirs))
 
     def _block(self, key: tuple[str, str | None]) -> Block | None:
         return next((b for b in self.blocks if (b.kind, b.table) == key), None)
@@ -233,16 +232,18 @@ class RuleSet:
         return f"<table><tr><th>kind</th><th>rule</th></tr>{rows}</table>{more}"
 
 
-def _common(left: Block | None, right: Block | None) -> tuple[Block | None, Block | None]:
-    if left is None or right is None:
-        return left, right
-    vocabulary = tuple(dict.fromkeys(left.vocabulary + right.vocabulary))
-    conclusions = tuple(dict.fromkeys(left.conclusions + right.conclusions))
-    return left.aligned(vocabulary, conclusions), right.aligned(vocabulary, conclusions)
+def _common(mine: Block, theirs: Block | None) -> tuple[Block, Block | None]:
+    """Both over one vocabulary, the same whichever of them comes first."""
+    if theirs is None:
+        return mine, None
+    vocabulary, conclusions = _union(mine.vocabulary, theirs.vocabulary), _union(mine.conclusions, theirs.conclusions)
+    return mine.aligned(vocabulary, conclusions), theirs.aligned(vocabulary, conclusions)
 
 
-def _signature(block: Block | None, like: Block) -> npt.NDArray[Any]:
-    return block.signature() if block is not None else like.signature()[:0]
+def _union(mine: tuple[Item, ...], theirs: tuple[Item, ...]) -> tuple[Item, ...]:
+    if mine == theirs:
+        return mine
+    return tuple(sorted({*mine, *theirs}, key=repr))
 
 
 def _joined(blocks: list[Block]) -> list[Block]:

@@ -157,7 +157,8 @@ def _feed(source: Source, table: str | None, rows: npt.NDArray[np.int64]) -> Fee
     types = _types(source.place, chosen.column(CHANGE_TYPE), rows)
     _require_pairs(source.place, types, rows)
     names = [name for name in chosen.column_names if not name.startswith("_")]
-    part = Source(source.name, chosen.select(names), _ChosenRows(source.place.source, rows), source.textual)
+    place, shared = _ChosenRows(source.place.source, rows), TABLE in source.table.column_names
+    part = Source(source.name, chosen.select(names), place, source.textual, shared)
     return Feed(Part.in_order(part, types), table)
 
 

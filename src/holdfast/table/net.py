@@ -169,6 +169,8 @@ class Planner:
         if missing:
             raise SchemaError(f"{place}: column {shown(missing[0])} is missing")
         unknown = [name for name in names if name not in schema and name not in self.ignored]
+        if part.source.shared:
+            unknown = [name for name in unknown if part.source.table.column(name).null_count < len(part.types)]
         if unknown:
             raise SchemaError(f"{place}: {unknown_name('column', unknown[0], schema.names)}")
 

@@ -35,12 +35,17 @@ LONE_NAME = "data"
 
 @dataclass(frozen=True)
 class Source:
-    """A table as it came in. `textual`: every value is still text and is read by its column's kind."""
+    """A table as it came in.
+
+    `textual`: every value is still text and is read by its column's kind. `shared`: it has the columns of several
+    tables, of which those of the others are null.
+    """
 
     name: str
     table: pa.Table
     place: Place
     textual: bool = False
+    shared: bool = False
 
     def only(self, names: list[str]) -> Source:
         return replace(self, table=self.table.select(names))

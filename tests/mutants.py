@@ -1,0 +1,139 @@
+"""`python -m tests.mutants`: small mutations of the code, each of which some test must notice.
+
+A mutant is (file, what stands there, what it becomes, the tests that should fail). Each one is made in a copy of the
+project, so an interrupted run leaves nothing behind. Every issue adds the mutants of what it built.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+class Mutant(NamedTuple):
+    file: str
+    before: str
+    after: str
+    tests: str
+
+
+MUTANTS = [
+    # operator tables and canonical form
+    Mutant("rules/operator.py", "Op.LT: Weak.LE | Weak.NE,", "Op.LT: Weak.LE,", "test_rules.py"),
+    Mutant("rules/operator.py", "Op.LT: Op.GE,", "Op.LT: Op.GT,", "test_rules.py"),
+    Mutant("rules/operator.py", "Op.LE: Op.GE,", "Op.LE: Op.LE,", "test_rules.py"),
+    Mutant("rules/rule.py", "predicates = mirror\n", "pass\n", "test_rules.py"),
+    Mutant("rules/rule.py", "return self.right.op in (Op.GT, Op.GE)", "return False", "test_rules.py"),
+    Mutant("rules/rule.py", "mark.mirrored() for mark in marks] if rule.flipped", "mark for mark in marks] if rule.flipped", "test_rules.py"),
+    Mutant("rules/predicate.py", 'return self if self.left.row == "t" else self.swapped()', "return self", "test_rules.py"),
+    Mutant("rules/names.py", 'name.replace("`", "``")', "name", "test_rules.py"),
+    Mutant("rules/implication.py", "for side in (weak.predicates, weak.mirrored())", "for side in (weak.predicates,)", "test_rules.py"),
+    Mutant("rules/implication.py", "right.op.implies(weak.right.op)", "weak.right.op.implies(right.op)", "test_rules.py"),
+    Mutant("rules/implication.py", "if Weak.GE in p.op.atoms else set()", "if False else set()", "test_rules.py"),
+    Mutant("rules/ruleset.py", "place[item] // 64] |= bit", "place[item] // 64] = bit", "test_ruleset.py"),
+    Mutant("rules/ruleset.py", "[len(others) :] < len(others)", "[len(others) :] <= len(others)", "test_ruleset.py"),
+    # null policies and SQL
+    Mutant("rules/sql.py", 'if nulls == "distinct":\n        return', 'if nulls == "equal":\n        return', "test_sql.py -k duckdb_finds"),
+    Mutant("rules/sql.py", "safe = e.NullSafeEQ if op is Op.EQ else e.NullSafeNEQ", "safe = e.NullSafeEQ", "test_sql.py -k duckdb_finds"),
+    Mutant("rules/sql.py", "return (e.LTE if below else e.GT)", "return (e.LT if below else e.GT)", "test_sql.py -k literals"),
+    Mutant("rules/sql.py", "*conditions, e.not_(same)", "*conditions", "test_sql.py -k duckdb_finds"),
+    Mutant("rules/sql.py", "sorted(dc.written, key=str)", "sorted(dc.predicates, key=str)", "test_sql.py -k duckdb_finds"),
+    Mutant("rules/sql.py", "return left.on_integer_grid(self.dialect), right.on_integer_grid(self.dialect)", "return left.cell, right.cell", "test_sql.py -k 'large or duckdb'"),
+    # codes
+    Mutant("table/floats.py", "bits = (values + 0.0)", "bits = values", "test_encode.py"),
+    Mutant("table/floats.py", "np.where(bits < 0, bits ^ _BELOW_SIGN, bits)", "bits", "test_encode.py"),
+    Mutant("table/encode.py", "np.abs(floats) >= 2.0**53", "np.abs(floats) > 2.0**53", "test_encode.py"),
+    Mutant("table/encode.py", "raw % 1000 != 0", "raw % 1000 < 0", "test_encode.py"),
+    Mutant("table/compare.py", "+ (known % step != 0)", "", "test_encode.py"),
+    Mutant("table/compare.py", "(floor != values)", "0", "test_encode.py"),
+    Mutant("table/parse.py", '_INTEGER = r"-?(0|[1-9][0-9]*)"', '_INTEGER = r"-?[0-9]+"', "test_encode.py"),
+    Mutant("kernels/text_dictionary.py", "if ends[code] - begin == length and same_bytes", "if ends[code] - begin <= length and same_bytes", "test_encode.py"),
+    # rows, keys, changes
+    Mutant("kernels/key_map.py", "while older[before] - 1 > slot:", "while older[before] - 1 > slot + 1000:", "test_laws.py test_rulebook.py"),
+    Mutant("kernels/key_map.py", "cursor[first] = older[slot]", "pass", "test_rulebook.py"),
+    Mutant("table/net.py", "(ids >= 0) & (events.sign[first] > 0)", "(ids >= 0) & (events.sign[first] > 9)", "test_rulebook.py"),
+    Mutant("table/net.py", "deleted[value].pop()  # an equal", "pass  # an equal", "test_rulebook.py test_laws.py"),
+    Mutant("table/net.py", "inserted = last[~was & stays]", "inserted = first[~was & stays]", "test_rulebook.py"),
+    Mutant("table/net.py", "keep[partners[partners >= 0]] = False", "pass", "test_rulebook.py"),
+    Mutant("table/rows.py", "self._keys.remove(self._codes, slots)\n        self._codes[:, slots] = codes", "self._codes[:, slots] = codes", "test_rulebook.py test_laws.py"),
+    # the store
+    Mutant("store/manifest.py", "4 * sum(", "400 * sum(", "test_store.py"),
+    Mutant("store/disk.py", "self.link(temporary, path)", "temporary.replace(path)", "test_store.py"),
+    Mutant("store/store.py", "or hashlib.sha256(buffer).hexdigest() != ref.sha256", "", "test_store.py"),
+    Mutant("rulebook.py", "self._words.to_arrays(0, words)", "self._words.to_arrays()", "test_laws.py"),
+    Mutant("rulebook.py", "            self._stale = self._store is not None\n", "            pass\n", "test_store.py"),
+    Mutant("rulebook.py", "            self._words.truncate(known)\n", "            pass\n", "test_rulebook.py"),
+    # executors
+    Mutant("executors/executor.py", 'np.argsort(numbers, kind="stable")', "np.argsort(-numbers)", "test_executors.py"),
+    Mutant("executors/threads.py", "self.cancellation.check()", "pass", "test_executors.py"),
+]  # fmt: skip
+
+
+def survives(mutant: Mutant) -> bool:
+    """Whether the tests pass although the code is mutated."""
+    with tempfile.TemporaryDirectory(prefix="holdfast-mutant-") as name:
+        copy = Path(name)
+        for part in ("src", "tests", "docs"):
+            shutil.copytree(ROOT / part, copy / part, ignore=shutil.ignore_patterns("__pycache__", ".hypothesis"))
+        shutil.copy(ROOT / "pyproject.toml", copy)
+        target = copy / "src" / "holdfast" / mutant.file
+        text = target.read_text(encoding="utf-8")
+        if text.count(mutant.before) < 1:
+            sys.exit(f"{mutant.file} does not contain {mutant.before!r}: the list of mutants is out of date")
+        target.write_text(text.replace(mutant.before, mutant.after, 1), encoding="utf-8")
+        return _tests_pass(copy, mutant)
+
+
+def _tests_pass(copy: Path, mutant: Mutant) -> bool:
+    files, _, choice = mutant.tests.partition(" -k ")
+    names = [f"tests/{file}" for file in files.split()]
+    chosen = ["-k", choice.strip("'")] if choice else []
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-x",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "-m",
+        "not long and not spark and not data",
+    ]
+    cache = copy / "numba" if mutant.file.startswith("kernels/") else ROOT / ".mutants-numba-cache"
+    environment = os.environ | {
+        "PYTHONPATH": str(copy / "src"),
+        "NUMBA_CACHE_DIR": str(cache),
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "HOLDFAST_PROFILE": "mutants",  # no need to find the smallest counterexample
+    }
+    done = subprocess.run([*command, *names, *chosen], cwd=copy, env=environment, capture_output=True, check=False)
+    return done.returncode == 0
+
+
+def main() -> None:
+    wanted = sys.argv[1:]
+    mutants = [m for m in MUTANTS if not wanted or any(word in m.file for word in wanted)]
+    alive = []
+    for number, mutant in enumerate(mutants, start=1):
+        started = time.perf_counter()
+        if survives(mutant):
+            alive.append(mutant)
+        state = "SURVIVED" if alive and alive[-1] is mutant else "killed"
+        print(
+            f"{number:3}/{len(mutants)} {state:8} {time.perf_counter() - started:5.1f} s  {mutant.file}: {mutant.after!r}",
+            flush=True,
+        )
+    print(f"{len(mutants) - len(alive)} passed, {len(alive)} failed")
+    sys.exit(bool(alive))
+
+
+if __name__ == "__main__":
+    main()

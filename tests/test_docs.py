@@ -1,0 +1,47 @@
+"""What the documentation says is true."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+
+
+def test_the_readme_example_runs(tmp_path, monkeypatch, capsys):
+    (code,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), flags=re.S)
+    monkeypatch.chdir(tmp_path)
+    exec(code, {})
+    out = capsys.readouterr().out
+    expected = re.findall(r"print\(out.rows\)\s+# (.*)", code)[0]
+    assert out.startswith(expected) and "Bonn" in out and 'JOIN "data" AS "s"' in out
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_links_lead_somewhere(page):
+    for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
+        assert (page.parent / target).exists(), target
+
+
+def test_files_that_the_documentation_names_exist():
+    for page in (ROOT / "docs/papers.md", ROOT / "CONTRIBUTING.md"):
+        for name in re.findall(
+            r"`((?:rules|table|kernels|store|generate|tests|benchmarks|docs)/[\w/]+\.(?:py|md))`", page.read_text()
+        ):
+            assert (ROOT / name).exists() or (ROOT / "src/holdfast" / name).exists(), name
+
+
+def test_make_targets_that_the_documentation_names_exist():
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), flags=re.M))
+    for page in PAGES:
+        assert set(re.findall(r"`make ([a-z-]+)`", page.read_text())) <= targets
+
+
+def test_no_registry_is_named_and_the_lock_is_hashed():
+    lock = (ROOT / "requirements.lock").read_text()
+    assert "://" not in lock and "--index" not in lock and "--find-links" not in lock
+    entries = re.split(r"\n(?=[A-Za-z0-9])", lock.strip())
+    assert all("--hash=sha256:" in entry for entry in entries) and len(entries) > 50
