@@ -420,10 +420,6 @@ def test_what_this_version_does_not_do_is_said():
     with pytest.raises(NotAvailable, match="discovery of fd"):
         Rulebook.create(None, people(), kinds=("fd",))
     book = Rulebook.create(None, people(), rules=["key(id)"])
-    with pytest.raises(NotAvailable):
-        book.violations("key(id)")
-    with pytest.raises(NotAvailable):
-        _ = book.apply(Change(inserts=people((1, "a")))).violations
     with pytest.raises(HoldfastError, match="on_error"):
         book.apply(Change(), on_error="ignore")
 

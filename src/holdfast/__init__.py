@@ -2,6 +2,7 @@
 
 from importlib.metadata import version
 
+from holdfast.check import Found, check
 from holdfast.errors import (
     ChangeRefused,
     HoldfastError,
@@ -30,6 +31,7 @@ __all__ = [
     "ChangeRefused",
     "Dc",
     "Fd",
+    "Found",
     "HoldfastError",
     "Ind",
     "Key",
@@ -47,6 +49,7 @@ __all__ = [
     "SchemaError",
     "StoreError",
     "ValueRefused",
+    "check",
     "parse",
     "read_feed",
     "violations_sql",

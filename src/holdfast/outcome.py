@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
-from holdfast.errors import NotAvailable
 from holdfast.rules.ruleset import RuleSet
 from holdfast.table.net import Bad, Drift
+from holdfast.violations.listing import BatchViolations, RuleNames
 
 
 @dataclass(frozen=True)
@@ -29,7 +28,4 @@ class Outcome:
     rows: dict[str, dict[str, int]] = field(default_factory=dict)
     drift: list[Drift] = field(default_factory=list)
     quarantined: list[Bad] = field(default_factory=list)
-
-    @property
-    def violations(self) -> Any:
-        raise NotAvailable("this version keeps rules but does not check them yet")
+    violations: BatchViolations = field(default_factory=lambda: BatchViolations(RuleNames([], [])))

@@ -11,14 +11,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
 
+import numpy as np
 import pyarrow as pa
 
 from holdfast.arrays import Arrays, joined, split
 from holdfast.errors import HoldfastError, NotAvailable, SchemaError, StoreError, shown
 from holdfast.outcome import Outcome
-from holdfast.rules.bind import require_fits
-from holdfast.rules.grammar import parse
-from holdfast.rules.rule import Rule
+from holdfast.rules.bind import require_fits, require_predicates_fit, table_of
+from holdfast.rules.rule import Ind, Rule, as_dc
+from holdfast.rules.rulefile import RuleEntry, as_entry
 from holdfast.rules.ruleset import RuleSet
 from holdfast.store.disk import Disk
 from holdfast.store.log import Log, Record
@@ -31,6 +32,10 @@ from holdfast.table.options import Choices, Names, TableOptions
 from holdfast.table.read import Source, read_all
 from holdfast.table.rows import RowDelta, Rows
 from holdfast.table.schema import Schema, unknown_name
+from holdfast.violations.detect import Checked, Detector
+from holdfast.violations.explain import Clash, Explanation, causes, worst_rows
+from holdfast.violations.listing import BatchViolations, Listed, RuleNames, RuleViolations, names_of
+from holdfast.violations.pairs import Pairs, RowChange, ViolationDelta
 
 POLICIES = ("equal", "distinct", "sql")
 
@@ -47,10 +52,12 @@ class Rulebook:
     """
 
     def __init__(
-        self, tables: dict[str, TableOptions], options: Record, rules: tuple[Rule, ...], store: Store | None
+        self, tables: dict[str, TableOptions], options: Record, entries: tuple[RuleEntry, ...], store: Store | None
     ) -> None:
         """For `create` and `open`."""
-        self._tables, self._options, self._rules, self._store = tables, options, rules, store
+        self._tables, self._options, self._entries, self._store = tables, options, entries, store
+        checked = [Checked(entry.value, entry.nulls, entry.predicates) for entry in entries]
+        self._names = RuleNames(checked, [entry.id for entry in entries])
         self._reset()
         self._closed = self._stale = False
 
@@ -59,6 +66,7 @@ class Rulebook:
         self._rows = {name: Rows(t.schema, t.key) for name, t in self._tables.items()}
         self._log, self._quarantine = Log(), Log()
         self._seen: dict[str, set[str | int]] = {}
+        self._detector: Detector | None = None
 
     # --- making and opening ---------------------------------------------------------------------------------
 
@@ -69,7 +77,7 @@ class Rulebook:
         tables: Any,
         *,
         kinds: Sequence[str] = (),
-        rules: Iterable[Rule | str] = (),
+        rules: Iterable[Rule | str | RuleEntry] = (),
         key: Names | Mapping[str, Names] | None = None,
         nulls: str = "equal",
         rule_nulls: str = "sql",
@@ -88,11 +96,12 @@ class Rulebook:
         options = {"nulls": _policy(nulls), "rule_nulls": _policy(rule_nulls)}
         settled = Choices(key, types, columns, exclude).settle(read_all(tables))
         made = {name: table for name, (_, table) in settled.items()}
-        given = tuple(rule if not isinstance(rule, str) else parse(rule) for rule in rules)
+        entries = tuple(as_entry(rule, rule_nulls) for rule in rules)
         schemas = {name: table.schema for name, table in made.items()}
-        for rule in given:
-            require_fits(rule, schemas)
-        book = cls(made, options, given, None)
+        for entry in entries:
+            require_fits(entry.value, schemas)
+            require_predicates_fit(entry.predicates, schemas[table_of(entry.value, schemas)])
+        book = cls(made, options, entries, None)
         book._load_base({name: source for name, (source, _) in settled.items()})
         if path is not None:
             book._store = Store.create(path, book._snapshot(len(book._words)), book._meta(), disk)
@@ -104,18 +113,21 @@ class Rulebook:
         store = Store.open(path, disk)
         meta = store.manifest.meta
         tables = {name: TableOptions.from_json(record) for name, record in meta["tables"].items()}
-        book = cls(tables, meta["options"], tuple(parse(text) for text in meta["rules"]), store)
+        entries = tuple(RuleEntry.model_validate(record) for record in meta["rules"])
+        book = cls(tables, meta["options"], entries, store)
         book._load()
         return book
 
     def _meta(self) -> Record:
         tables = {name: table.to_json() for name, table in self._tables.items()}
-        return {"tables": tables, "options": self._options, "rules": [str(rule) for rule in self._rules]}
+        return {"tables": tables, "options": self._options, "rules": [entry.model_dump() for entry in self._entries]}
 
     def _load_base(self, sources: dict[str, Source]) -> None:
         parts = {name: [Part.of(source, "insert")] for name, source in sources.items()}
         effects = self._plan(parts, quarantine=False)
-        self._merge(split(self._delta(effects, 0, 0, "base")))
+        self._merge(split(self._delta(effects, {}, 0, 0, "base")))
+        record = self._log.records[-1]
+        record["violations"] = self._violation_record(dict.fromkeys(range(len(self._entries)), (0, 0)))
 
     def _load(self) -> None:
         """Brings the states to the store's version."""
@@ -162,15 +174,62 @@ class Rulebook:
         except BaseException:
             self._words.truncate(known)
             raise
-        delta = self._delta(effects, known, version, batch, source)
-        self._publish(delta, known)
+        changes = {name: self._row_change(name, effect.delta) for name, effect in effects.items()}
+        try:
+            found = self._detect().apply(changes) if self._entries else {}
+            removed = {i: self._listed(i, d.removed) if d.listed else None for i, d in found.items()}
+            delta = self._delta(effects, found, known, version, batch, source)
+            self._publish(delta, known)
+        except BaseException:
+            self._detector = None  # it may be ahead of the rows
+            raise
         return Outcome(
             version,
             batch,
             rows={name: _counts(effect.delta) for name, effect in effects.items()},
             drift=[d for effect in effects.values() for d in effect.drift],
             quarantined=[b for effect in effects.values() for b in effect.quarantined],
+            violations=self._batch_violations(found, removed),
         )
+
+    def _row_change(self, name: str, delta: RowDelta) -> RowChange:
+        """The delta with what was there before, for those who follow the rows."""
+        rows = self._rows[name]
+        inserted = np.arange(rows.next_id, rows.next_id + delta.inserted_codes.shape[1])
+        old = rows.codes_of(delta.deleted), rows.codes_of(delta.updated)
+        return RowChange(
+            delta.deleted, old[0], delta.updated, old[1], delta.updated_codes, inserted, delta.inserted_codes
+        )
+
+    def _detect(self) -> Detector:
+        """The detector of the checked rules, loaded with the rows as they are; built when first needed."""
+        if self._detector is None:
+            detector = Detector(self._names.checked, self.schemas, self._words)
+            detector.load(self._rows)
+            self._detector = detector
+        return self._detector
+
+    def _listed(self, number: int, pairs: Pairs) -> Listed:
+        name = self._detect().table_of(number)
+        return Listed.of(pairs, self._rows[name], self._words)
+
+    def _batch_violations(self, found: dict[int, ViolationDelta], removed: dict[int, Listed | None]) -> BatchViolations:
+        counts = self._detect().counts.tolist() if self._entries else []
+        made = {}
+        for i, count in enumerate(counts):
+            delta = found.get(i)
+            if delta is None:
+                nothing = self._listed(i, Pairs.none(single=self._names.checked[i].is_single))
+                made[i] = RuleViolations(count, added=nothing, removed=nothing)
+            else:
+                added = self._listed(i, delta.added) if delta.listed else None
+                made[i] = RuleViolations(count, delta.count_added, delta.count_removed, added, removed[i])
+        return BatchViolations(self._names, made)
+
+    def _violation_record(self, changes: dict[int, tuple[int, int]]) -> Record:
+        """{rule id: [added, removed, total]} for the history."""
+        counts = self._detect().counts.tolist() if changes else []
+        return {self._entries[i].id: [*change, counts[i]] for i, change in changes.items()}
 
     def _plan(self, parts: dict[str, list[Part]], *, quarantine: bool) -> dict[str, Effect]:
         effects = {}
@@ -181,8 +240,9 @@ class Rulebook:
         return effects
 
     def _delta(
-        self, effects: dict[str, Effect], known: int, version: int, batch: str | int, source: str = "default"
-    ) -> Arrays:
+        self, effects: dict[str, Effect], found: dict[int, ViolationDelta], known: int, version: int, batch: str | int,
+        source: str = "default",
+    ) -> Arrays:  # fmt: skip
         """The change as the store keeps it: what each state adds."""
         record = {
             "version": version,
@@ -192,6 +252,7 @@ class Rulebook:
             "tables": {name: _counts(effect.delta) for name, effect in effects.items()},
             "quarantined": sum(len(effect.quarantined) for effect in effects.values()),
             "drift": sum(len(effect.drift) for effect in effects.values()),
+            "violations": self._violation_record({i: (d.count_added, d.count_removed) for i, d in found.items()}),
         }
         bad = [
             {"version": version, "batch": batch} | vars(b) for effect in effects.values() for b in effect.quarantined
@@ -284,11 +345,87 @@ class Rulebook:
     def rules(self, kind: str | None = None) -> RuleSet:
         """The rules of this book, all or of one kind."""
         names = next(iter(self._tables.values())).schema.names if len(self._tables) == 1 else ()
-        rules = RuleSet.from_rules(self._rules, names)
+        rules = RuleSet.from_rules([entry.value for entry in self._entries], names)
         return rules if kind is None else rules.of(kind)
 
-    def violations(self, rule: str) -> Any:
-        raise NotAvailable("this version keeps rules but does not check them yet")
+    @property
+    def entries(self) -> tuple[RuleEntry, ...]:
+        """The checked rules with id, severity, null policy and filter."""
+        return self._entries
+
+    def count_violations(self, rule: str | Rule) -> int:
+        """The exact number of violating ordered pairs (rows, for rules about rows)."""
+        self._require_usable()
+        asked = self._names.find(rule)
+        if self._detector is None:
+            for record in reversed(self._log.records):
+                if self._entries[asked.number].id in record.get("violations", {}):
+                    return int(record["violations"][self._entries[asked.number].id][2])
+        return int(self._detect().counts[asked.number])
+
+    def violations(self, rule: str | Rule, limit: int | None = None) -> pa.Table:
+        """The violating pairs (t, s) of a rule as it is written, by t then s; rows (t) for rules about rows."""
+        self._require_usable()
+        asked, detector = self._names.find(rule), self._detect()
+        rows = self._rows[detector.table_of(asked.number)]
+        pairs = detector.pairs(asked.number, rows, None if asked.mirrored else limit)
+        return self._listed(asked.number, pairs).as_asked(asked).slice(0, limit)
+
+    def error(self, rule: str | Rule) -> float:
+        """g1: violating pairs / n(n-1), or rows / n; 0 for fewer than two rows."""
+        asked = self._names.find(rule)
+        rows = self.count(table_of(self._names.checked[asked.number].rule, self.schemas))
+        total = rows if self._names.checked[asked.number].is_single else rows * (rows - 1)
+        return self.count_violations(rule) / total if rows >= 2 else 0.0
+
+    def explain(self, rule: str | Rule, limit: int = 10, look_at: int = 100_000) -> Explanation:
+        """The worst rows, their clashes and causes, from the first `look_at` violations."""
+        self._require_usable()
+        asked, detector = self._names.find(rule), self._detect()
+        item, name = self._names.checked[asked.number], detector.table_of(asked.number)
+        rows = self._rows[name]
+        pairs = asked.turned(detector.pairs(asked.number, rows, look_at))
+        shown = Pairs(pairs.t[:limit], None if pairs.s is None else pairs.s[:limit])
+        return Explanation(
+            rule=str(item.rule),
+            count=self.count_violations(rule),
+            looked_at=len(pairs),
+            worst=[(self._row_names(name, [row])[0], count) for row, count in worst_rows(pairs, limit)],
+            clashes=self._clashes(item, name, shown),
+            causes=[
+                (self._row_names(name, c.rows[:limit]), c.pairs, self._row_names(name, c.remove), c.exact)
+                for c in causes(pairs)[:limit]
+            ],
+        )
+
+    def _row_names(self, table: str, ids: list[int]) -> list[Any]:
+        found: list[Any] = names_of(np.array(ids, np.int64), self._rows[table], self._words).to_pylist()
+        return found
+
+    def _clashes(self, item: Checked, name: str, pairs: Pairs) -> list[Clash]:
+        """The compared values of some pairs, side by side."""
+        if isinstance(item.rule, Ind):
+            columns = list(item.rule.left)
+        else:
+            columns = list(dict.fromkeys(c.column for p in sorted(as_dc(item.rule).written, key=str) for c in p.cells))
+        rows, schema = self._rows[name], self.schemas[name]
+        sides = [decode_table(schema, rows.codes_of(ids), self._words) for ids in (pairs.t, pairs.s) if ids is not None]
+        names = [self._row_names(name, ids.tolist()) for ids in (pairs.t, pairs.s) if ids is not None]
+        return [
+            Clash(
+                names[0][i],
+                names[1][i] if len(sides) > 1 else None,
+                {
+                    c: (sides[0].column(c)[i].as_py(), sides[1].column(c)[i].as_py() if len(sides) > 1 else None)
+                    for c in columns
+                },
+            )
+            for i in range(len(pairs))
+        ]
+
+    def plan(self) -> str:
+        """How the rules are checked, in words."""
+        return self._detect().describe()
 
     def history(self) -> pa.Table:
         """What each batch did to each table, oldest first."""

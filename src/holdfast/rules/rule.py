@@ -31,8 +31,12 @@ class _Rule:
 
     def text(self, rank: Rank = by_name) -> str:
         """The canonical text, `orders: zip -> city` where the rule names its table."""
-        body = self.body(rank)
-        return f"{quoted(self.table)}: {body}" if self.table is not None else body
+        return _with_table(self.body(rank), self.table)
+
+    @property
+    def as_written(self) -> str:
+        """Text that parses to the same value, with t and s the way round in which this one was written."""
+        return self.text()
 
     @property
     def id(self) -> str:
@@ -41,6 +45,10 @@ class _Rule:
 
     def __str__(self) -> str:
         return self.text()
+
+
+def _with_table(body: str, table: str | None) -> str:
+    return f"{quoted(table)}: {body}" if table is not None else body
 
 
 def _listed(names: Iterable[str], rank: Rank) -> str:
@@ -181,6 +189,10 @@ class Order(_Rule):
         left = ", ".join(str(mark.mirrored() if mirror else mark) for mark in marks)
         return f"{{{left}}} -> {self.right.mirrored() if mirror else self.right}"
 
+    @property
+    def as_written(self) -> str:
+        return _with_table(self._sides(by_name, mirror=self.flipped), self.table)
+
     def body(self, rank: Rank = by_name) -> str:
         text = self._sides(rank)
         return min(text, self._sides(rank, mirror=True)) if self.right.op is Op.EQ else text
@@ -207,7 +219,7 @@ class Dc(_Rule):
         if {cell.row for p in predicates for cell in p.cells} == {"s"}:
             predicates = _mirrored(predicates)
         mirror = _mirrored(predicates)
-        if not _is_one_row(predicates) and _conjunction(mirror, by_name) < _conjunction(predicates, by_name):
+        if not _is_one_row(predicates) and conjunction_text(mirror, by_name) < conjunction_text(predicates, by_name):
             predicates = mirror
             object.__setattr__(self, "flipped", True)
         object.__setattr__(self, "predicates", predicates)
@@ -218,10 +230,14 @@ class Dc(_Rule):
         return _is_one_row(self.predicates)
 
     def body(self, rank: Rank = by_name) -> str:
-        text = _conjunction(self.predicates, rank)
+        text = conjunction_text(self.predicates, rank)
         if not self.is_one_row:
-            text = min(text, _conjunction(_mirrored(self.predicates), rank))
+            text = min(text, conjunction_text(_mirrored(self.predicates), rank))
         return f"not({text})"
+
+    @property
+    def as_written(self) -> str:
+        return _with_table(f"not({conjunction_text(self.written)})", self.table)
 
     def mirrored(self) -> frozenset[Predicate]:
         """The predicates with t and s exchanged, which say the same."""
@@ -245,9 +261,6 @@ def conjunction_text(predicates: Iterable[Predicate], rank: Rank = by_name) -> s
     """`t.a = s.a and t.b < 5`, in canonical order."""
     made = sorted((p.canonical(rank) for p in predicates), key=lambda p: p.sort_key(rank))
     return " and ".join(map(str, made))
-
-
-_conjunction = conjunction_text
 
 
 def _merged(predicates: Iterable[Predicate]) -> frozenset[Predicate]:

@@ -68,6 +68,15 @@ class RuleEntry(BaseModel):
         return parse_filter(self.filter) if self.filter else frozenset()
 
 
+def as_entry(rule: Rule | str | RuleEntry, nulls: str = "sql") -> RuleEntry:
+    """A rule in any form as an entry; a bare rule gets its own id and the given null policy."""
+    if isinstance(rule, RuleEntry):
+        return rule
+    value = parse(rule) if isinstance(rule, str) else rule
+    text = rule if isinstance(rule, str) else value.as_written
+    return RuleEntry.model_validate({"id": value.id, "rule": text, "nulls": nulls})
+
+
 class RuleFileModel(BaseModel):
     """A Holdfast rule file."""
 

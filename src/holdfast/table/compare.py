@@ -31,23 +31,40 @@ def comparable(left: Column, right: Column) -> bool:
     return left.kind.group == right.kind.group
 
 
+Form = int | str | None  # how a column's codes are derived: None as they are, a scale, or microseconds
+MICROSECONDS = "us"
+
+
+def meeting(left: Column, right: Column) -> tuple[Form, Form]:
+    """In which form the codes of two columns compare as their values do."""
+    if not comparable(left, right):
+        sides = [f"{shown(c.name)} ({c.type_text})" for c in (left, right)]
+        raise SchemaError(f"column {sides[0]} cannot be compared with {sides[1]}")
+    if (left.kind, left.scale) == (right.kind, right.scale):
+        return None, None
+    if left.kind.group == "dates":
+        return MICROSECONDS, MICROSECONDS
+    scale = min(c.scale for c in (left, right) if c.kind is not Kind.FLOAT)
+    return scale, scale
+
+
+def derived(column: Column, codes: Codes, form: Form) -> Codes:
+    """The codes of a column in a form of `meeting`. O(n); decimal against float goes value by value."""
+    if form is None:
+        return codes
+    return _microseconds(column, codes) if isinstance(form, str) else _on_grid(column, codes, form)
+
+
 def common_codes(left: Column, left_codes: Codes, right: Column, right_codes: Codes) -> tuple[Codes, Codes]:
-    """Codes of both columns that compare as the values do. O(n); decimal against float goes value by value.
+    """Codes of both columns that compare as the values do.
 
     >>> whole, half = Column("a", Kind.INTEGER), Column("b", Kind.FLOAT)
     >>> a, b = common_codes(whole, np.array([2, 3]), half, float_codes(np.array([2.0, 2.5])))
     >>> a.tolist(), b.tolist()
     ([4, 6], [4, 5])
     """
-    if not comparable(left, right):
-        sides = [f"{shown(c.name)} ({c.type_text})" for c in (left, right)]
-        raise SchemaError(f"column {sides[0]} cannot be compared with {sides[1]}")
-    if (left.kind, left.scale) == (right.kind, right.scale):
-        return left_codes, right_codes
-    if left.kind.group == "dates":
-        return _microseconds(left, left_codes), _microseconds(right, right_codes)
-    scale = min(c.scale for c in (left, right) if c.kind is not Kind.FLOAT)
-    return _on_grid(left, left_codes, scale), _on_grid(right, right_codes, scale)
+    forms = meeting(left, right)
+    return derived(left, left_codes, forms[0]), derived(right, right_codes, forms[1])
 
 
 def _on_grid(column: Column, codes: Codes, scale: int) -> Codes:

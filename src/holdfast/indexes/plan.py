@@ -1,0 +1,174 @@
+"""From rules to shared indexes: which rows belong into them, what is their key, what is compared inside a bucket.
+
+Every pair rule is a denial constraint (`as_dc`). Its equalities form one composite key L(t) = R(s); its other
+comparisons are dimensions; predicates on one row are filters of a role. A new row asks twice: as t among the rows
+that can be s, and as s among the rows that can be t (Weever's two intermediates, section 3.2). Where every comparison
+is between equal columns and the filters are the same, one index serves both; where the rule is symmetric, one
+question does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from holdfast.rules.operator import Op
+from holdfast.rules.predicate import Cell, Compare, Predicate
+from holdfast.rules.rule import Dc, Rule, as_dc
+from holdfast.table.compare import Form, derived, meeting
+from holdfast.table.dictionary import NULL, Codes
+from holdfast.table.schema import Schema
+
+
+@dataclass(frozen=True, order=True)
+class Operand:
+    """A column, in the form in which it is compared."""
+
+    column: int
+    form: Form = None
+
+    def sort_key(self) -> tuple[int, str]:
+        return (self.column, str(self.form))
+
+
+@dataclass(frozen=True)
+class Side:
+    """One role's half of a rule: the operands of key and dimensions, and who may stand in it.
+
+    `filter` are the rule's own predicates on this row, under its null policy; `where` limits the rule to some rows,
+    and a null never passes it.
+    """
+
+    key: tuple[Operand, ...]
+    dims: tuple[Operand, ...]
+    filter: frozenset[Predicate]
+    where: frozenset[Predicate] = frozenset()
+
+    @property
+    def operands(self) -> tuple[Operand, ...]:
+        return (*self.key, *self.dims)
+
+
+@dataclass(frozen=True)
+class PairRule:
+    """A compiled pair rule. `ops[d]` is the operator of dimension d: t op s."""
+
+    rule: Rule
+    t: Side
+    s: Side
+    ops: tuple[Op, ...]
+    nulls: str
+    symmetric: bool
+
+    @property
+    def shape(self) -> tuple[Side, Side, str]:
+        """Rules of one shape share their indexes."""
+        tested = bool(self.t.filter or self.s.filter)
+        return self.t, self.s, self.nulls if tested else str(self.nulls == "equal")
+
+
+def compile_rule(rule: Rule, schema: Schema, nulls: str, where: frozenset[Predicate] = frozenset()) -> PairRule:
+    """A pair rule over the columns of a schema; the pairs follow the rule as it was written."""
+    dc = as_dc(rule)  # type: ignore[arg-type]
+    pairs = sorted((p for p in dc.written if isinstance(p, Compare) and p.is_pair), key=str)
+    equal = sorted((_operands(p, schema) for p in pairs if p.op is Op.EQ), key=_pair_key)
+    rest = [(_operands(p, schema), p.op) for p in pairs if p.op is not Op.EQ]
+    rest.sort(key=lambda item: (not item[1].is_order, _pair_key(item[0])))
+    t, s = (
+        Side(tuple(pair[i] for pair in equal), tuple(pair[i] for pair, _ in rest), _filter(dc, row), where)
+        for i, row in enumerate("ts")
+    )
+    return PairRule(rule, t, s, tuple(op for _, op in rest), nulls, dc.mirrored() == dc.predicates)
+
+
+def _operands(predicate: Compare, schema: Schema) -> tuple[Operand, Operand]:
+    assert isinstance(predicate.right, Cell)
+    left, right = schema.column(predicate.left.column), schema.column(predicate.right.column)
+    forms = meeting(left, right)
+    return Operand(schema.position(left.name), forms[0]), Operand(schema.position(right.name), forms[1])
+
+
+def _pair_key(pair: tuple[Operand, Operand]) -> tuple[tuple[int, str], ...]:
+    return tuple(operand.sort_key() for operand in pair)
+
+
+def _filter(dc: Dc, row: str) -> frozenset[Predicate]:
+    """The one-row predicates about this row, spoken of as t."""
+    found = [p for p in dc.written if not (isinstance(p, Compare) and p.is_pair) and p.cells[0].row == row]
+    return frozenset(p if row == "t" else p.mirrored() for p in found)
+
+
+@dataclass
+class Group:
+    """Rules of one shape, which share one index or two."""
+
+    schema: Schema
+    rules: list[PairRule] = field(default_factory=list)
+
+    @property
+    def shared(self) -> bool:
+        """Whether one index serves both roles."""
+        return self.rules[0].t == self.rules[0].s
+
+    @property
+    def columns(self) -> list[int]:
+        """All columns that the rules look at; a change elsewhere is none for them."""
+        sides = (self.rules[0].t, self.rules[0].s)
+        compared = {o.column for side in sides for o in side.operands}
+        tests = [p for side in sides for p in (*side.filter, *side.where)]
+        tested = {self.schema.position(cell.column) for p in tests for cell in p.cells}
+        return sorted(compared | tested)
+
+    @property
+    def operands(self) -> list[Operand]:
+        sides = (self.rules[0].t, self.rules[0].s)
+        return sorted({o for side in sides for o in side.operands}, key=Operand.sort_key)
+
+    def positions(self, operands: Sequence[Operand]) -> npt.NDArray[np.int64]:
+        places = {operand: i for i, operand in enumerate(self.operands)}
+        return np.array([places[o] for o in operands], dtype=np.int64)
+
+    def codes(self, codes: Codes) -> Codes:
+        """The operands' codes[operand, row] of rows given by all their columns."""
+        made = [derived(self.schema.columns[o.column], codes[o.column], o.form) for o in self.operands]
+        return np.array(made, dtype=np.int64).reshape(len(made), codes.shape[1])
+
+    def key_is_null(self, side: Side, codes: Codes) -> npt.NDArray[np.bool_]:
+        """Rows that no equality can hold for: a null in the key, where nulls are not equal."""
+        if self.rules[0].nulls == "equal" or not side.key:
+            return np.zeros(codes.shape[1], dtype=bool)
+        return np.asarray((codes[[o.column for o in side.key]] == NULL).any(axis=0))
+
+
+def group_rules(rules: Iterable[PairRule], schema: Schema) -> list[Group]:
+    """Groups of rules that share indexes, in the order in which they first occur."""
+    groups: dict[object, Group] = {}
+    for rule in rules:
+        groups.setdefault(rule.shape, Group(schema)).rules.append(rule)
+    return list(groups.values())
+
+
+def describe(groups: Sequence[Group]) -> str:
+    """The plan in words, a line for each index and each rule that asks it."""
+    lines = []
+    for number, group in enumerate(groups, start=1):
+        sides = (
+            [("both roles", group.rules[0].s)] if group.shared else [("s", group.rules[0].s), ("t", group.rules[0].t)]
+        )
+        for role, side in sides:
+            lines.append(f"index {number} ({role}): {_side_text(side, group.schema)}")
+        for rule in group.rules:
+            asks = "one question" if rule.symmetric else "two questions"
+            lines.append(f"  {rule.rule}: {asks}, nulls {rule.nulls}")
+    return "\n".join(lines)
+
+
+def _side_text(side: Side, schema: Schema) -> str:
+    key = ", ".join(schema.names[o.column] for o in side.key) or "no key (one bucket)"
+    dims = ", ".join(schema.names[o.column] for o in side.dims) or "none"
+    tests = sorted(map(str, side.filter | side.where))
+    kept = f", rows with {' and '.join(tests)}" if tests else ""
+    return f"key {key}; dimensions {dims}{kept}"

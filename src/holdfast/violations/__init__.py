@@ -1,0 +1,1 @@
+"""Violating rows and pairs, the moment they arrive."""

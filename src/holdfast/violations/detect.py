@@ -1,0 +1,196 @@
+"""Rules of a database under change: which violations came, which went, how many there are.
+
+Three kinds of work: pair rules through shared indexes (`pair_index`), rules about one row by a test, inclusion
+dependencies by counts of tuples (`inclusion_index`). Pairs are not stored: a row that leaves asks what it takes along.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from holdfast.indexes.plan import Group, compile_rule, describe, group_rules
+from holdfast.indexes.rowtest import rows_that_satisfy
+from holdfast.rules.bind import Schemas, require_fits, require_predicates_fit, table_of
+from holdfast.rules.predicate import Predicate
+from holdfast.rules.rule import Dc, Ind, Rule, as_dc
+from holdfast.table.dictionary import Codes, TextDictionary
+from holdfast.table.rows import Rows
+from holdfast.violations.inclusion_index import InclusionIndex
+from holdfast.violations.pair_index import PairIndex
+from holdfast.violations.pairs import Ids, Pairs, RowChange, ViolationDelta
+
+DEFAULT_CAP = 1_000_000
+
+
+@dataclass(frozen=True)
+class Checked:
+    """A rule that is checked, with its null policy and the rows it is about."""
+
+    rule: Rule
+    nulls: str = "sql"
+    where: frozenset[Predicate] = frozenset()
+
+    @property
+    def is_single(self) -> bool:
+        """Whether it is violated by rows, not by pairs."""
+        return isinstance(self.rule, Ind) or (isinstance(self.rule, Dc) and self.rule.is_one_row)
+
+
+class Detector:
+    """The violations of some rules. Begins with empty tables; the first load is a change like any other.
+
+    `cap`: a rule with more violations than this is only counted in a change; `pairs` lists them on demand.
+    """
+
+    def __init__(
+        self, checked: Sequence[Checked], schemas: Schemas, words: TextDictionary, cap: int = DEFAULT_CAP
+    ) -> None:
+        self.checked, self.schemas, self.words, self.cap = list(checked), schemas, words, cap
+        self.counts = np.zeros(len(self.checked), np.int64)
+        for item in self.checked:
+            require_fits(item.rule, schemas)
+            require_predicates_fit(item.where, schemas[table_of(item.rule, schemas)])
+        self._table = [table_of(item.rule, schemas) for item in self.checked]
+        self._groups: dict[str, list[tuple[PairIndex, list[int]]]] = {}
+        for name in schemas:
+            mine = [i for i, item in enumerate(self.checked) if self._table[i] == name and not item.is_single]
+            self._groups[name] = self._indexed(name, mine)
+        self._inclusions = {
+            i: InclusionIndex(item.rule, schemas, item.where, words)
+            for i, item in enumerate(self.checked)
+            if isinstance(item.rule, Ind)
+        }
+
+    def _indexed(self, name: str, numbers: list[int]) -> list[tuple[PairIndex, list[int]]]:
+        schema = self.schemas[name]
+        compiled = {i: compile_rule(c.rule, schema, c.nulls, c.where) for i in numbers for c in [self.checked[i]]}
+        places = {id(rule): i for i, rule in compiled.items()}
+        groups: list[Group] = group_rules(compiled.values(), schema)
+        return [(PairIndex(group, self.words), [places[id(rule)] for rule in group.rules]) for group in groups]
+
+    def describe(self) -> str:
+        """The plan in words."""
+        parts = []
+        for name, groups in self._groups.items():
+            if groups:
+                parts.append(f"table {name}\n{describe([index.group for index, _ in groups])}")
+        parts += [
+            f"{item.rule}: a test of each row"
+            for item in self.checked
+            if item.is_single and not isinstance(item.rule, Ind)
+        ]
+        parts += [f"{item.rule}: counts of tuples on both sides" for item in self.checked if isinstance(item.rule, Ind)]
+        return "\n".join(parts)
+
+    @property
+    def nbytes(self) -> int:
+        return sum(index.nbytes for groups in self._groups.values() for index, _ in groups)
+
+    def load(self, rows: Mapping[str, Rows]) -> None:
+        """The rows that are there already; violations are counted, not listed."""
+        cap, self.cap = self.cap, -1
+        try:
+            self.apply({name: _arrival(table) for name, table in rows.items()})
+        finally:
+            self.cap = cap
+
+    def apply(self, changes: Mapping[str, RowChange]) -> dict[int, ViolationDelta]:
+        """What a batch does to the violations, by the number of the rule."""
+        made: dict[int, ViolationDelta] = {}
+        for name, change in changes.items():
+            for index, numbers in self._groups[name]:
+                made |= dict(zip(numbers, self._pairs_of(index, numbers, change), strict=True))
+        for i, item in enumerate(self.checked):
+            if i in self._inclusions:
+                made[i] = self._inclusion(self._inclusions[i], changes)
+            elif item.is_single and self._table[i] in changes:
+                made[i] = self._rows_of(item, self._table[i], changes[self._table[i]])
+        for i, delta in made.items():
+            self.counts[i] += delta.count_added - delta.count_removed
+        return made
+
+    def _pairs_of(self, index: PairIndex, numbers: list[int], change: RowChange) -> list[ViolationDelta]:
+        leave, leave_codes, come, come_codes = change.effective(index.group.columns)
+        limits = [self.cap if self.counts[i] <= self.cap else -1 for i in numbers]
+        before = index.counts.copy()
+        removed, removed_listed = index.leave(leave, leave_codes, limits)
+        middle = index.counts.copy()
+        added, added_listed = index.enter(come, come_codes, limits)
+        made = []
+        for k in range(len(numbers)):
+            listed = removed_listed[k] and added_listed[k]
+            if not listed:
+                counts = int(index.counts[k] - middle[k]), int(before[k] - middle[k])
+                made.append(ViolationDelta(Pairs.none(), Pairs.none(), *counts, listed=False))
+                continue
+            new, old = added[k].without(removed[k]).ordered(), removed[k].without(added[k]).ordered()
+            made.append(ViolationDelta(new, old, len(new), len(old)))
+        return made
+
+    def _rows_of(self, item: Checked, name: str, change: RowChange) -> ViolationDelta:
+        removed, added = (
+            Pairs(np.concatenate([ids[self._violate(item, name, codes)] for ids, codes in parts]))
+            for parts in (
+                ((change.deleted, change.deleted_codes), (change.updated, change.old_codes)),
+                ((change.inserted, change.inserted_codes), (change.updated, change.new_codes)),
+            )
+        )
+        new, old = added.without(removed).ordered(), removed.without(added).ordered()
+        return ViolationDelta(new, old, len(new), len(old))
+
+    def _violate(self, item: Checked, name: str, codes: Codes) -> np.ndarray:
+        schema, predicates = self.schemas[name], as_dc(item.rule).predicates  # type: ignore[arg-type]
+        found = rows_that_satisfy(predicates, schema, codes, self.words, item.nulls)
+        return found & rows_that_satisfy(item.where, schema, codes, self.words, "sql") if item.where else found
+
+    def _inclusion(self, index: InclusionIndex, changes: Mapping[str, RowChange]) -> ViolationDelta:
+        left, right = changes.get(index.rule.left_table), changes.get(index.rule.right_table)
+        left = left or RowChange.nothing(len(self.schemas[index.rule.left_table]))
+        right = right or RowChange.nothing(len(self.schemas[index.rule.right_table]))
+        leave, _, come, come_codes = left.effective(index.left_columns)
+        _, lost, _, won = right.effective(index.right_columns)
+        new, old = index.change(leave, come, come_codes, lost, won)
+        return ViolationDelta(new.ordered(), old.ordered(), len(new), len(old))
+
+    def pairs(self, number: int, rows: Rows, limit: int | None = None) -> Pairs:
+        """The violating pairs (or rows) of one rule now, by t then s; the first `limit` of them.
+
+        Asks row by row, so no more than the answer is ever in memory.
+        """
+        item = self.checked[number]
+        if number in self._inclusions:
+            found = self._inclusions[number].violating()
+            return Pairs(found.t[:limit])
+        ids = rows.ids()
+        if item.is_single:
+            return Pairs(ids[self._violate(item, self._table[number], rows.codes())][:limit])
+        index, numbers = next(entry for entry in self._groups[self._table[number]] if number in entry[1])
+        found = Pairs.none()
+        step = 4096 if limit is None else max(16, min(4096, limit))
+        for start in range(0, len(ids), step):
+            part = ids[start : start + step]
+            found = found + index.partners(part, rows.codes_of(part), numbers.index(number))[0].ordered()
+            if limit is not None and len(found) >= limit:
+                return Pairs(found.t[:limit], found.s[:limit] if found.s is not None else None)
+        return found
+
+    def per_row(self, number: int, rows: Rows) -> tuple[Ids, np.ndarray]:
+        """For each live row of the rule's table: in how many violations it is t (1 or 0 for rules about rows)."""
+        ids = rows.ids()
+        if self.checked[number].is_single:
+            return ids, np.isin(ids, self.pairs(number, rows).t).astype(np.int64)
+        index, numbers = next(entry for entry in self._groups[self._table[number]] if number in entry[1])
+        return ids, index.partners(ids, rows.codes(), numbers.index(number), emit=False)[1]
+
+    def table_of(self, number: int) -> str:
+        return self._table[number]
+
+
+def _arrival(rows: Rows) -> RowChange:
+    none = RowChange.nothing(len(rows.schema))
+    return RowChange(
+        none.deleted, none.deleted_codes, none.updated, none.old_codes, none.new_codes, rows.ids(), rows.codes()
+    )

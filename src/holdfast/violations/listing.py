@@ -1,0 +1,132 @@
+"""Violations as tables for people: rows by their key, or by their id where there is none."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from holdfast.errors import RuleError, shown
+from holdfast.rules.grammar import parse
+from holdfast.rules.rule import Dc, Order, Rule
+from holdfast.table.dictionary import TextDictionary
+from holdfast.table.encode import decode_column
+from holdfast.table.rows import Rows
+from holdfast.violations.detect import Checked
+from holdfast.violations.pairs import Ids, Pairs
+
+
+def names_of(ids: Ids, rows: Rows, words: TextDictionary) -> pa.Array:
+    """What rows are called: their key (a struct where it is composite), or their id."""
+    if not rows.key:
+        return pa.array(ids, pa.int64())
+    codes = rows.codes_of(ids)
+    parts = [decode_column(rows.schema.column(n), codes[rows.schema.position(n)], words) for n in rows.key]
+    return parts[0] if len(parts) == 1 else pa.StructArray.from_arrays(parts, names=list(rows.key))
+
+
+def pair_table(pairs: Pairs, rows: Rows, words: TextDictionary) -> pa.Table:
+    """t and s of each pair; only t for rules about rows."""
+    columns = {"t": names_of(pairs.t, rows, words)}
+    if pairs.s is not None:
+        columns["s"] = names_of(pairs.s, rows, words)
+    return pa.table(columns)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The number of a checked rule, and whether it was asked for with t and s the other way round."""
+
+    number: int
+    mirrored: bool
+
+    def turned(self, pairs: Pairs) -> Pairs:
+        """The pairs as the asker's text says them."""
+        return Pairs(pairs.s, pairs.t).ordered() if self.mirrored and pairs.s is not None else pairs
+
+
+class RuleNames:
+    """Finds checked rules by id, by text, or by value."""
+
+    def __init__(self, checked: Sequence[Checked], ids: Sequence[str]) -> None:
+        self.checked, self.ids = list(checked), list(ids)
+
+    def find(self, wanted: str | Rule) -> Asked:
+        if isinstance(wanted, str) and wanted in self.ids:
+            return Asked(self.ids.index(wanted), False)
+        rule = parse(wanted) if isinstance(wanted, str) else wanted
+        for number, item in enumerate(self.checked):
+            if item.rule == rule:
+                return Asked(number, _flipped(rule) != _flipped(item.rule))
+        known = ", ".join(str(item.rule) for item in self.checked[:8])
+        raise RuleError(f"{shown(str(wanted))} is not among the rules that are checked: {known}")
+
+
+def _flipped(rule: Rule) -> bool:
+    return isinstance(rule, Dc | Order) and rule.flipped
+
+
+@dataclass(frozen=True)
+class Listed:
+    """Some violations, by id for their order and by name for people."""
+
+    pairs: Pairs
+    table: pa.Table
+
+    @classmethod
+    def of(cls, pairs: Pairs, rows: Rows, words: TextDictionary) -> Listed:
+        return cls(pairs, pair_table(pairs, rows, words))
+
+    def as_asked(self, asked: Asked) -> pa.Table:
+        """The table with t and s as in the asker's text, by t then s."""
+        if not asked.mirrored or self.pairs.s is None:
+            return self.table
+        order = np.lexsort((self.pairs.t, self.pairs.s))
+        return self.table.take(order).select(["s", "t"]).rename_columns(["t", "s"])
+
+
+@dataclass(frozen=True)
+class RuleViolations:
+    """What one batch did to the violations of one rule. None where there were too many to list."""
+
+    count: int
+    count_added: int = 0
+    count_removed: int = 0
+    added: Listed | None = None
+    removed: Listed | None = None
+
+
+@dataclass(frozen=True)
+class BatchViolations:
+    """What one batch did to the violations of all checked rules."""
+
+    names: RuleNames
+    by_rule: dict[int, RuleViolations] = field(default_factory=dict)
+
+    def of(self, rule: str | Rule) -> RuleViolations:
+        return self.by_rule[self.names.find(rule).number]
+
+    def added(self, rule: str | Rule) -> pa.Table:
+        """The violating pairs (or rows) that came, by t then s."""
+        asked = self.names.find(rule)
+        return self._listed(asked, self.by_rule[asked.number].added)
+
+    def removed(self, rule: str | Rule) -> pa.Table:
+        """Those that went."""
+        asked = self.names.find(rule)
+        return self._listed(asked, self.by_rule[asked.number].removed)
+
+    def _listed(self, asked: Asked, listed: Listed | None) -> pa.Table:
+        if listed is not None:
+            return listed.as_asked(asked)
+        rule, count = self.names.checked[asked.number].rule, self.by_rule[asked.number].count
+        raise RuleError(
+            f"`{rule}` has {count:,} violations, too many to list those of a batch; their numbers are exact, and "
+            f"Rulebook.violations lists them with a limit"
+        )
+
+    @property
+    def count_added(self) -> int:
+        return sum(found.count_added for found in self.by_rule.values())

@@ -1,0 +1,377 @@
+"""Violations under change: index == definition, for all rules, null policies and change sequences."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import holdfast as hf
+from holdfast.indexes.box import check as check_box
+from holdfast.indexes.plan import compile_rule, group_rules
+from holdfast.indexes.rowtest import holds
+from holdfast.rules.predicate import Cell
+from holdfast.rules.rule import Dc, as_dc, conjunction_text
+from holdfast.rules.rulefile import RuleEntry
+from holdfast.table.dictionary import NULL, TextDictionary
+from holdfast.table.schema import Schema
+from holdfast.violations.explain import greedy_cover, smallest_cover
+from holdfast.violations.pair_index import PairIndex
+from tests import laws, naive
+from tests import strategies as hs
+from tests.conftest import cases
+
+ID = laws.ID
+
+
+def pairs_of(table: pa.Table) -> set:
+    columns = [c.to_pylist() for c in table.columns]
+    return set(zip(*columns, strict=True))
+
+
+def expected(rule, rows: list[dict], nulls: str, where=frozenset()) -> set:
+    """The violations by the rows' keys."""
+    name = [row[ID] for row in rows]
+    found = naive.violations(rule, rows, nulls, where)
+    return {(name[p[0]], name[p[1]]) if isinstance(p, tuple) else (name[p],) for p in found}
+
+
+@st.composite
+def checked_stories(draw: st.DrawFn):
+    """A keyed story with a few rules on it, each under its own policy and filter."""
+    schema, base = draw(hs.tables(rows=7, most=3))
+    told = laws.story(schema, base, draw(hs.histories(schema, 4)), keyed=True)
+    entries, rules = [], []
+    for i in range(draw(st.integers(1, 3))):
+        rule = draw(hs.pair_rules(schema))
+        nulls = draw(st.sampled_from(hs.POLICIES))
+        where = draw(st.one_of(st.just(frozenset()), st.just(frozenset()), hs.one_row_filters(schema)))
+        rules.append((f"r{i}", rule, nulls, where))
+        fields = {"id": f"r{i}", "rule": rule.as_written, "nulls": nulls}
+        if where:
+            fields["filter"] = conjunction_text(where)
+        entries.append(RuleEntry.model_validate(fields))
+    return told, rules, entries
+
+
+@given(case=checked_stories())
+@settings(max_examples=cases(250))
+def test_every_change_tells_what_it_changed(case):
+    told, rules, entries = case
+    types = {c.name: c.type_text for c in told.schema.columns}
+    book = hf.Rulebook.create(None, laws.to_table(told.schema, told.base), key=ID, types=types, rules=entries)
+    before = {name: expected(rule, told.base, nulls, where) for name, rule, nulls, where in rules}
+    for name, found in before.items():
+        assert book.count_violations(name) == len(found) and pairs_of(book.violations(name)) == found
+    for change, rows in zip(told.changes, told.states, strict=True):
+        out = book.apply(change)
+        for name, rule, nulls, where in rules:
+            now = expected(rule, rows, nulls, where)
+            assert pairs_of(out.violations.added(name)) == now - before[name]
+            assert pairs_of(out.violations.removed(name)) == before[name] - now
+            assert book.count_violations(name) == len(now) == out.violations.of(name).count
+            assert pairs_of(book.violations(name)) == now
+            before[name] = now
+
+
+@given(data=st.data())
+@settings(max_examples=cases(150))
+def test_foreign_keys_under_changes_of_both_sides(data):
+    left, right = data.draw(hs.schemas(most=2)), data.draw(hs.schemas(most=2))
+    rule = data.draw(hs.inclusions(left, right))
+    if rule is None:
+        return
+    stories = [
+        laws.story(s, data.draw(hs.rows_of(s, 5)), data.draw(hs.histories(s, 3)), keyed=True) for s in (left, right)
+    ]
+    tables = {n: laws.to_table(t.schema, t.base) for n, t in zip(("left", "right"), stories, strict=True)}
+    types = {
+        n: {c.name: c.type_text for c in t.schema.columns} for n, t in zip(("left", "right"), stories, strict=True)
+    }
+    book = hf.Rulebook.create(None, tables, key=ID, types=types, rules=[rule])
+    states = {"left": stories[0].base, "right": stories[1].base}
+    before = expected_missing(rule, states)
+    assert pairs_of(book.violations(rule)) == before
+    for step in range(max(len(s.changes) for s in stories)):
+        batch = []
+        for name, told in zip(("left", "right"), stories, strict=True):
+            if step < len(told.changes):
+                change = told.changes[step]
+                batch.append(hf.Change(change.inserts, change.deletes, change.updates, name))
+                states[name] = told.states[step]
+        out = book.apply(batch)
+        now = expected_missing(rule, states)
+        assert pairs_of(out.violations.added(rule)) == now - before
+        assert pairs_of(out.violations.removed(rule)) == before - now
+        assert pairs_of(book.violations(rule)) == now and book.count_violations(rule) == len(now)
+        before = now
+
+
+def expected_missing(rule, states) -> set:
+    return {(states["left"][i][ID],) for i in naive.violations(rule, states, "sql")}
+
+
+# --- the box index with runs, merges and rebuilds -------------------------------------------------------------
+
+WIDE = Schema.of(a="integer", b="integer", c="integer", d="integer")
+RULES = [
+    "key(a)",
+    "a -> b",
+    "not(t.a = s.a and t.b < s.b and t.c > s.c)",
+    "not(t.b < s.b and t.c > s.c)",
+    "not(t.b <= s.b and t.c >= s.c and t.d != s.d)",
+    "not(t.a = s.b and t.c < s.d)",
+    "not(t.b != s.b and t.c != s.c and t.d < s.d)",
+    "{b <} -> c <",
+    "not(t.a = s.a and t.b < s.b and t.c > 3 and s.c < 5)",
+]
+
+
+def violating(rule, codes: np.ndarray, nulls: str) -> np.ndarray:
+    """The definition, all pairs at once: violates[t, s]."""
+    count = codes.shape[1]
+    found = ~np.eye(count, dtype=bool)
+
+    def side(operand) -> np.ndarray:
+        if not isinstance(operand, Cell):
+            return np.full((count, count), int(operand.value))
+        values = codes[WIDE.position(operand.column)]
+        return np.broadcast_to(values[:, None] if operand.row == "t" else values[None, :], (count, count))
+
+    for p in as_dc(rule).written:
+        found &= holds(p.op, side(p.left), side(p.right), nulls)
+    return found
+
+
+@pytest.mark.parametrize("seed", range(54))
+def test_large_buckets(seed):
+    """Hundreds of rows in few buckets come and go; every answer is compared with all pairs."""
+    rng = np.random.default_rng(seed)
+    rule, nulls = hf.parse(RULES[seed % len(RULES)]), hs.POLICIES[seed % 3]
+    count = int(rng.integers(100, 700))
+    spread = [int(rng.choice([1, 3, 20, 500])), *(int(rng.choice([2, 5, 50, 10**6])) for _ in range(3))]
+    codes = np.array([rng.integers(0, k, count) for k in spread]).astype(np.int64)
+    if seed % 2:
+        codes[rng.random(codes.shape) < 0.05] = NULL
+    (group,) = group_rules([compile_rule(rule, WIDE, nulls)], WIDE)
+    index, truth = PairIndex(group, TextDictionary()), violating(rule, codes, nulls)
+    live, state, limit = np.zeros(count, bool), set(), -1 if seed % 7 == 0 else 10**9
+    order = rng.permutation(count)
+    for part in np.array_split(order, rng.integers(2, 9)):
+        (added,), (listed,) = index.enter(part, codes[:, part], [limit])
+        live[part] = True
+        assert listed == (limit > 0) and len(added) == len(added.to_set()) and not added.to_set() & state
+        state |= added.to_set()
+        gone = rng.permutation(np.flatnonzero(live & (rng.random(count) < rng.choice([0, 0.05, 0.6]))))
+        (removed,), _ = index.leave(gone, codes[:, gone], [limit])
+        live[gone] = False
+        assert removed.to_set() <= state
+        state -= removed.to_set()
+        now = truth & live[:, None] & live[None, :]
+        assert index.counts[0] == now.sum()
+        if listed:
+            assert state == set(zip(*(a.tolist() for a in np.nonzero(now)), strict=True))
+        check_box(index._box_s)
+        check_box(index._box_t)
+    ids = np.flatnonzero(live)
+    pairs, counts = index.partners(ids, codes[:, ids], 0)
+    assert pairs.to_set() == set(zip(*(a.tolist() for a in np.nonzero(now)), strict=True))
+    assert counts.tolist() == now.sum(axis=1)[ids].tolist()
+    assert index.partners(ids, codes[:, ids], 0, emit=False)[1].tolist() == counts.tolist()
+
+
+def test_too_many_violations_are_counted_not_listed(monkeypatch):
+    monkeypatch.setattr("holdfast.violations.detect.DEFAULT_CAP", 100)
+    monkeypatch.setattr("holdfast.violations.detect.Detector.__init__.__defaults__", (100,))
+    book = hf.Rulebook.create(None, pa.table({"a": [1, 2]}), rules=["key(a)"])
+    assert book.apply(hf.Change(inserts=pa.table({"a": [1] * 5}))).violations.added("key(a)").num_rows == 30
+    out = book.apply(hf.Change(inserts=pa.table({"a": [1] * 30})))
+    assert out.violations.of("key(a)").count == 36 * 35 and out.violations.of("key(a)").count_added == 36 * 35 - 30
+    with pytest.raises(hf.RuleError, match="too many to list"):
+        out.violations.added("key(a)")
+    assert book.violations("key(a)", limit=50).num_rows == 50
+    out = book.apply(hf.Change(deletes=pa.table({"a": [1] * 36})))
+    assert out.violations.of("key(a)").count == 0
+
+
+# --- the examples of the paper --------------------------------------------------------------------------------
+
+
+def test_the_refinement_of_the_papers_example():
+    """Weever, sections 3.1 and 3.2: its Table 1 as far as the text gives it."""
+    routes = pa.table({
+        "origin": ["A", "C", "A", "B", "B", "D"],
+        "destination": ["B", "A", "B", "A", "A", "D"],
+        "distance": [10, 10, 20, 10, 30, 10],
+    })  # fmt: skip
+    found = hf.check(
+        routes, ["not(t.origin = s.destination and t.destination = s.origin and t.distance != s.distance)"]
+    )
+    (entry,) = found.entries
+    rows = routes.to_pylist()
+    pairs = pairs_of(found.pairs(entry.id))
+    assert pairs == set(naive.violations(entry.value, rows, "sql")) and (2, 4) in pairs and (4, 2) in pairs
+
+
+def test_a_new_row_stands_in_both_roles():
+    table = pa.table({"distance": [1, 1, 2, 1, 2], "volume": [1, 4, 1, 9, 2], "postage": [8, 7, 6, 5, 4]})
+    rule = "not(t.distance = s.distance and t.volume < s.volume and t.postage > s.postage)"
+    book = hf.Rulebook.create(None, table, rules=[rule])
+    out = book.apply(hf.Change(inserts=pa.table({"distance": [1], "volume": [5], "postage": [6]})))
+    rows = book.table().to_pylist()
+    all_now = set(naive.violations(hf.parse(rule), rows, "sql"))
+    assert pairs_of(out.violations.added(rule)) == {p for p in all_now if 5 in p} != set()
+
+
+# --- hf.check -------------------------------------------------------------------------------------------------
+
+
+def test_check_by_key_and_by_row():
+    people = pa.table({"id": [7, 8, 9], "zip": ["1", "1", "2"], "city": ["x", "y", "z"], "age": [3, -1, None]})
+    found = hf.check(people, ["zip -> city", "key(id)", "not(t.age < 0)"], key="id")
+    assert found.count("zip -> city") == 2 and found.count("key(id)") == 0 and found.count("not(t.age < 0)") == 1
+    assert found.pairs("zip -> city").to_pylist() == [{"t": 7, "s": 8}, {"t": 8, "s": 7}]
+    assert found.pairs("not(t.age < 0)").to_pylist() == [{"t": 8}]
+    assert found.pairs("zip -> city", limit=1).num_rows == 1
+    assert found.error("zip -> city") == pytest.approx(2 / 6) and found.error("not(t.age < 0)") == pytest.approx(1 / 3)
+    assert bool(found) and "zip -> city" in repr(found) and "<table>" in found._repr_html_()
+
+
+def test_composite_keys_are_structs():
+    table = pa.table({"a": [1, 1, 2], "b": [1, 2, 1], "c": [5, 5, 6]})
+    assert hf.check(table, ["key(c)"], key=["a", "b"]).pairs("key(c)")["t"].to_pylist()[0] == {"a": 1, "b": 1}
+
+
+def test_pairs_follow_the_text_that_asks():
+    table = pa.table({"a": [1, 2]})
+    found = hf.check(table, ["not(t.a > s.a)"])
+    assert found.pairs("not(t.a > s.a)").to_pylist() == [{"t": 1, "s": 0}]
+    assert found.pairs("not(t.a < s.a)").to_pylist() == [{"t": 0, "s": 1}]
+    assert str(found.entries[0].value) == "not(t.a < s.a)"
+
+
+def test_check_several_tables_and_rule_files(tmp_path):
+    tables = {"orders": pa.table({"c": [1, 2, None, 9]}), "customers": pa.table({"id": [1.0, 2.0]})}
+    found = hf.check(tables, ["orders.c in customers.id", "customers: key(id)"])
+    assert found.count("orders.c in customers.id") == 1 and found.pairs("orders.c in customers.id")[
+        "t"
+    ].to_pylist() == [3]
+    (tmp_path / "rules.yml").write_text(
+        "rules:\n  - {id: one, rule: 'orders: key(c)', nulls: equal}\n"
+        "  - {rule: 'customers: key(id)', status: rejected}\n"
+    )
+    found = hf.check(tables, tmp_path / "rules.yml")
+    assert [e.id for e in found.entries] == ["one"] and found.count("one") == 0
+    with pytest.raises(hf.RuleError, match="not among the rules"):
+        found.count("customers: key(id)")
+
+
+def test_decimals_against_floats_are_exact():
+    table = pa.table({"a": pa.array([Decimal("0.1"), Decimal("0.5")], pa.decimal128(9, 1)), "b": [0.1, 0.5]})
+    assert hf.check(table, ["not(t.a = t.b)"]).pairs("not(t.a = t.b)")["t"].to_pylist() == [1]
+
+
+def test_the_plan_says_what_is_shared():
+    table = pa.table({"a": [1], "b": [1], "c": [1]})
+    book = hf.Rulebook.create(
+        None, table, rules=["a -> b", "not(t.a = s.a and t.b < s.b)", "not(t.a = s.b)", "not(t.c > 5)"]
+    )
+    plan = book.plan()
+    assert plan.count("index ") == 3 and "key a; dimensions b" in plan and "a test of each row" in plan
+    assert "one question" in plan and "two questions" in plan
+
+
+# --- durability -----------------------------------------------------------------------------------------------
+
+
+def test_violations_survive_reopening(tmp_path):
+    rule = "not(t.a > s.a and t.b < s.b)"
+    book = hf.Rulebook.create(tmp_path / "book", pa.table({"a": [1, 2, 3], "b": [3, 1, 2]}), rules=[rule])
+    assert book.count_violations(rule) == 2
+    book.apply(hf.Change(inserts=pa.table({"a": [0], "b": [9]})))
+    again = hf.Rulebook.open(tmp_path / "book")
+    assert again._detector is None and again.count_violations(rule) == 5
+    assert again.violations(rule).equals(book.violations(rule))
+    out = again.apply(hf.Change(deletes=pa.table({"a": [0], "b": [9]})))
+    assert out.violations.removed(rule).to_pylist() == [{"t": 0, "s": 3}, {"t": 1, "s": 3}, {"t": 2, "s": 3}]
+
+
+def test_a_refused_change_leaves_the_violations_as_they_are(tmp_path):
+    book = hf.Rulebook.create(None, pa.table({"id": [1, 2], "a": [5, 6]}), key="id", rules=["key(a)"])
+    with pytest.raises(hf.ChangeRefused):
+        book.apply(hf.Change(inserts=pa.table({"id": [3, 1], "a": [5, 5]})))
+    assert book.count_violations("key(a)") == 0
+    assert book.apply(hf.Change(inserts=pa.table({"id": [3], "a": [5]}))).violations.of("key(a)").count == 2
+
+
+# --- explanations ---------------------------------------------------------------------------------------------
+
+
+@given(edges=st.lists(st.tuples(st.integers(0, 7), st.integers(0, 7)).filter(lambda e: e[0] != e[1]), max_size=14))
+@settings(max_examples=cases(150))
+def test_the_smallest_repair_is_the_smallest(edges):
+    def covers(rows) -> bool:
+        return all(a in rows or b in rows for a, b in edges)
+
+    exact, greedy = smallest_cover(edges), greedy_cover(edges)
+    assert covers(exact) and covers(greedy)
+    assert len(exact) == min(len(x) for x in naive.subsets(range(8)) if covers(set(x)))
+
+
+def test_one_wrong_row_is_one_finding():
+    table = pa.table({"id": list(range(20)), "zip": ["1"] * 12 + ["2"] * 8, "city": ["x"] * 11 + ["wrong"] + ["y"] * 8})
+    told = hf.check(table, ["zip -> city"], key="id").explain("zip -> city")
+    assert told.count == 22 and told.worst[0] == (11, 11)
+    ((rows, pairs, remove, exact),) = told.causes
+    assert (pairs, remove, exact) == (11, [11], True) and len(rows) == 10
+    assert told.clashes[0].values == {"city": ("x", "wrong"), "zip": ("1", "1")}
+    assert "fewest rows to remove: [11]" in str(told)
+
+
+# --- another engine on real data ------------------------------------------------------------------------------
+
+NAMES = {
+    "Condition": "condition", "MeasureName": "measure_name", "MeasureCode": "measure_code", "HospitalType": "type",
+    "HospitalName": "name", "ZipCode": "zip", "PhoneNumber": "phone", "Stateavg": "state_average",
+    "ProviderNumber": "provider_number", "Address1": "address_1", "HospitalOwner": "owner", "State": "state",
+    "City": "city", "CountyName": "county", "EmergencyService": "emergency_service",
+}  # fmt: skip
+
+
+def hospital_rules(path) -> list[str]:
+    import re
+
+    made = []
+    for line in path.read_text().splitlines():
+        if line.strip():
+            parts = re.findall(r"(EQ|IQ)\(t1\.(\w+),t2\.(\w+)\)", line)
+            ops = {"EQ": "=", "IQ": "!="}
+            made.append(f"not({' and '.join(f't.{NAMES[a]} {ops[o]} s.{NAMES[b]}' for o, a, b in parts)})")
+    return made
+
+
+@pytest.mark.data
+def test_hospital_equals_duckdb(real_data):
+    rules = hospital_rules(real_data / "dirtyclean/hospital_constraints.txt")
+    assert len(rules) == 15
+    folder = real_data / "dirtyclean/hospital"
+    found = hf.check(folder / "dirty.csv", rules)
+    table = found.book.table().append_column("row id", pa.array(range(found.book.count())))
+    schema = hf.Schema((*found.book.schemas["dirty"].columns, hf.Schema.of(**{"row id": "integer"}).columns[0]))
+    with duckdb.connect() as duck:
+        duck.register("data", table)
+        for rule in rules:
+            query = hf.violations_sql(hf.parse(rule), schema, key="row id")
+            expected = sorted(tuple(r) for r in duck.execute(query).fetchall())
+            pairs = found.pairs(rule)
+            assert list(zip(pairs["t"].to_pylist(), pairs["s"].to_pylist(), strict=True)) == expected
+            assert found.count(rule) == len(expected)
+
+
+def test_one_row_denials_are_single():
+    assert hf.parse("not(t.a < 5)").is_one_row and isinstance(hf.parse("not(t.a < 5)"), Dc)
