@@ -138,7 +138,7 @@ def compile_kernels() -> None:
     todo, stamp, value = once("kernels", LOCK.read_bytes(), *sources)
     if todo:
         say("compiling the kernels once")
-        run(PYTHON, "-m", "holdfast.kernels.warm")
+        run(PYTHON, "-m", "holdfast.warm")
         stamp.write_text(value)
 
 

@@ -20,7 +20,10 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from holdfast import Change, Rulebook
+from holdfast import Change, Rulebook, RuleError, parse
+from holdfast.rules.bind import require_fits
+from holdfast.rules.names import quoted
+from holdfast.rules.rulefile import RuleEntry
 from holdfast.store.disk import Disk
 from holdfast.table.kind import Kind
 from holdfast.table.schema import Column, Schema
@@ -41,14 +44,17 @@ class Subject(Protocol):
 class BookSubject:
     """A rulebook: its answer is its rows in order of arrival, its rules, and its invariants."""
 
-    def __init__(self, schema: Schema, rows: list[Row], key: str | None, *, durable: bool) -> None:
+    def __init__(
+        self, schema: Schema, rows: list[Row], key: str | None, *, durable: bool, checked: bool = False
+    ) -> None:
         path = None
         if durable:
             place = tempfile.mkdtemp()
             weakref.finalize(self, shutil.rmtree, place)
             path = Path(place) / "book"
         types = {c.name: c.type_text for c in schema.columns}
-        self.book = Rulebook.create(path, to_table(schema, rows), key=key, types=types)
+        rules = rules_for(schema) if checked else []
+        self.book = Rulebook.create(path, to_table(schema, rows), key=key, types=types, rules=rules)
         self.path = path
 
     def apply(self, change: Change) -> None:
@@ -58,7 +64,14 @@ class BookSubject:
         for rows in self.book._rows.values():
             rows._check()
         self.book._words._check()
-        return sorted(map(repr, self.book.table().to_pylist())), self.book.rules().texts()
+        violations = {e.id: self._violations(e.id) for e in self.book.entries}
+        return sorted(map(repr, self.book.table().to_pylist())), self.book.rules().texts(), violations
+
+    def _violations(self, rule: str) -> Any:
+        """The pairs where rows have names that survive a rediscovery, else how many there are."""
+        pairs = self.book.violations(rule)
+        assert pairs.num_rows == self.book.count_violations(rule)
+        return sorted(map(str, pairs.to_pylist())) if self.book._tables["data"].key else pairs.num_rows
 
     def reloaded(self) -> BookSubject:
         if self.path is not None:
@@ -67,9 +80,31 @@ class BookSubject:
         return self
 
 
+def rules_for(schema: Schema) -> list[RuleEntry]:
+    """A rule of each shape that the schema allows, under different null policies."""
+    names = [quoted(c.name) for c in schema.columns if c.name != ID]
+    ordered = [quoted(c.name) for c in schema.columns if c.kind.ordered and c.name != ID]
+    texts = [f"key({names[0]})", f"data.{names[0]} in data.{names[-1]}", f"not(t.{names[0]} is null)"]
+    texts = [t for t in texts if len(names) > 1 or " in " not in t]
+    texts += [f"{names[0]} -> {names[-1]}"] if len(names) > 1 else []
+    texts += (
+        [f"not(t.{ordered[0]} < s.{ordered[0]} and t.{ordered[-1]} >= s.{ordered[-1]})"] if len(ordered) > 1 else []
+    )
+    made = []
+    for i, text in enumerate(texts):
+        try:
+            require_fits(parse(text), {"data": schema})
+        except RuleError:
+            continue
+        made.append(RuleEntry.model_validate({"id": f"r{i}", "rule": text, "nulls": hs.POLICIES[i % 3]}))
+    return made
+
+
 SUBJECTS: dict[str, Callable[[Schema, list[Row], str | None], Subject]] = {
     "rulebook in memory": lambda schema, rows, key: BookSubject(schema, rows, key, durable=False),
     "durable rulebook": lambda schema, rows, key: BookSubject(schema, rows, key, durable=True),
+    "rulebook with rules": lambda schema, rows, key: BookSubject(schema, rows, key, durable=False, checked=True),
+    "durable rulebook with rules": lambda schema, rows, key: BookSubject(schema, rows, key, durable=True, checked=True),
 }
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
@@ -72,3 +74,134 @@ def test_an_unexpected_error_exits_3_and_ctrl_c_130(monkeypatch, capsys):
     assert fail(KeyboardInterrupt()) == 130
     assert fail(holdfast.HoldfastError("bad")) == 2
     assert capsys.readouterr().err.endswith("holdfast: bad\n")
+
+
+# --- rules and rulebooks --------------------------------------------------------------------------------------
+
+PEOPLE = "id,zip,city,age\n1,10115,Berlin,30\n2,10115,Bonn,-1\n3,20095,Hamburg,\n"
+
+
+@pytest.fixture
+def people(tmp_path):
+    (tmp_path / "people.csv").write_text(PEOPLE)
+    return str(tmp_path / "people.csv")
+
+
+def run(capsys, *arguments: str) -> tuple[int, str, str]:
+    status = main.status_of([str(a) for a in arguments])
+    captured = capsys.readouterr()
+    return status, captured.out, captured.err
+
+
+def test_check_json_has_the_promised_form(people, capsys):
+    status, out, _ = run(capsys, "check", people, "--rule", "zip -> city", "--rule", "not(t.age < 0)", "--key", "id",
+                         "--format", "json", "--limit", "1")  # fmt: skip
+    document = json.loads(out)
+    assert status == 1 and document["version"] == 1
+    fd, one = document["violations"]
+    assert (fd["rule"], fd["kind"], fd["count"], fd["pairs"], fd["truncated"]) == (
+        "zip -> city",
+        "fd",
+        2,
+        [[1, 2]],
+        True,
+    )
+    assert fd["id"] == holdfast.parse("zip -> city").id and fd["error"] == pytest.approx(1 / 3)
+    assert (one["count"], one["pairs"], one["truncated"]) == (1, [[2]], False)
+
+
+def test_check_formats_and_exit_codes(people, capsys, tmp_path):
+    assert run(capsys, "check", people, "--rule", "key(id)")[0] == 0
+    status, out, _ = run(capsys, "check", people, "--rule", "zip -> city")
+    assert status == 1 and "zip -> city" in out and "0.333" in out
+    assert run(capsys, "check", people, "--rule", "zip -> city", "--fail-on", "none")[0] == 0
+    out = run(capsys, "check", people, "--rule", "zip -> city", "--format", "csv", "--key", "id")[1]
+    assert out.splitlines()[1:] == [
+        f"{holdfast.parse('zip -> city').id},zip -> city,{a},{b}" for a, b in ((1, 2), (2, 1))
+    ]
+    out = run(capsys, "check", people, "--rule", "zip -> city", "--rule", "key(id)", "--format", "junit")[1]
+    suite = ElementTree.fromstring(out)
+    assert (
+        suite.get("tests") == "2"
+        and suite.get("failures") == "1"
+        and "2 pairs" in suite.find(".//failure").get("message")
+    )
+    out = run(capsys, "check", people, "--rule", "zip -> city", "--format", "sarif")[1]
+    (result,) = json.loads(out)["runs"][0]["results"]
+    assert result["level"] == "error" and result["message"]["text"] == "2 pairs of rows violate zip -> city"
+    (tmp_path / "rules.yml").write_text("rules:\n  - {rule: zip -> city, severity: warn}\n")
+    assert run(capsys, "check", people, "--rules", tmp_path / "rules.yml")[0] == 0
+    assert run(capsys, "check", people, "--rules", tmp_path / "rules.yml", "--fail-on", "warn")[0] == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--rule", "zip > city"], "expected `->`"),
+        (["--rule", "zipp -> city"], "unknown column 'zipp'; did you mean 'zip'"),
+        (["--rule", "{city <} -> id <"], "which has no order"),
+        ([], "say which rules"),
+        (["--rule", "key(id)", "--key", "nope"], "unknown column 'nope'"),
+        (["--rule", "key(id)", "--type", "zip"], "column=type"),
+        (["--rule", "key(id)", "--fail-on", "never"], "--fail-on is error, warn or none"),
+    ],
+)
+def test_bad_input_exits_2_with_a_message(people, capsys, arguments, message):
+    status, _, err = run(capsys, "check", people, *arguments)
+    assert status == 2 and message in err
+
+
+def test_tables_by_stem_and_by_name(people, capsys, tmp_path):
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "people.csv").write_text("id\n1\n")
+    status, _, err = run(capsys, "check", people, tmp_path / "other/people.csv", "--rule", "people: key(id)")
+    assert status == 2 and "two tables would be called 'people'" in err
+    rule = "people.id in few.id"
+    status, out, _ = run(
+        capsys, "check", people, f"few={tmp_path / 'other/people.csv'}", "--rule", rule, "--format", "json"
+    )
+    assert status == 1 and json.loads(out)["violations"][0]["count"] == 2
+
+
+def test_a_rulebook_from_init_to_history(people, capsys, tmp_path):
+    book = tmp_path / "book"
+    status, out, _ = run(capsys, "init", book, people, "--key", "id", "--rule", "zip -> city", "--type", "zip=text")
+    assert status == 0 and "people (3 rows); 1 rules" in out
+    (tmp_path / "changes.csv").write_text(
+        "_change_type,_batch,id,zip,city,age\ndelete,1,2,10115,Bonn,-1\ninsert,2,4,20095,Altona,1\n"
+    )
+    status, out, _ = run(capsys, "apply", book, tmp_path / "changes.csv", "--format", "json")
+    decoder, documents = json.JSONDecoder(), []
+    while out.strip():
+        document, end = decoder.raw_decode(out.lstrip())
+        documents.append(document)
+        out = out.lstrip()[end:]
+    assert status == 1 and [d["batch"] for d in documents] == [1, 2]
+    assert documents[0]["violations"] == [
+        {"rule": "zip -> city", "added": 0, "removed": 2, "pairs_added": [], "pairs_removed": [[1, 2], [2, 1]]}
+    ]
+    assert documents[1]["violations"][0]["pairs_added"] == [[3, 4], [4, 3]]
+    status, out, _ = run(capsys, "apply", book, tmp_path / "changes.csv")
+    assert status == 0 and "skipped" in out
+    status, out, _ = run(capsys, "violations", book, "--format", "json")
+    assert status == 0 and json.loads(out)["violations"][0]["pairs"] == [[3, 4], [4, 3]]
+    assert "zip -> city" in run(capsys, "rules", book, "--format", "csv")[1]
+    assert [h["batch"] for h in json.loads(run(capsys, "history", book, "--format", "json")[1])["history"]] == [
+        "base",
+        "1",
+        "2",
+    ]
+    assert "fewest rows to remove" in run(capsys, "explain", book, "zip -> city")[1]
+    assert run(capsys, "violations", book, "--rule", "key(zip)")[0] == 2
+
+
+def test_a_refused_batch_exits_2_and_changes_nothing(people, capsys, tmp_path):
+    book = tmp_path / "book"
+    run(capsys, "init", book, people, "--key", "id")
+    (tmp_path / "c.csv").write_text("_change_type,id,zip,city,age\ninsert,1,1,x,1\ninsert,9,1,x,nine\n")
+    status, _, err = run(capsys, "apply", book, tmp_path / "c.csv")
+    assert (
+        status == 2 and "c.csv, row 2, column 'age': 'nine' is not an integer" in err and "nothing was applied" in err
+    )
+    assert run(capsys, "apply", book, tmp_path / "c.csv", "--quarantine")[0] == 0
+    assert holdfast.Rulebook.open(book).quarantined().num_rows == 2

@@ -27,10 +27,12 @@ def run_demo(out: Console, log: Console, rows: int, batches: int, seed: int, dir
             _show_schemas(out, book)
             applied = list(_apply_all(book, stream, batches, log))
             _show_batches(out, applied)
+            _show_last_break(out, book, applied)
         with Rulebook.open(place) as book:
             counts = ", ".join(f"{book.count(name):,} {name}" for name in book.schemas)
-            out.print(f"reopened at version {book.version}: {counts}, {len(book.rules())} rules kept")
-        log.print(f"done in {time.perf_counter() - started:.1f} s; this version keeps rules, checking them comes next")
+            standing = sum(book.count_violations(entry.id) > 0 for entry in book.entries)
+            out.print(f"reopened at version {book.version}: {counts}; {standing} of {len(book.entries)} rules violated")
+        log.print(f"done in {time.perf_counter() - started:.1f} s")
 
 
 @contextmanager
@@ -63,8 +65,29 @@ def _show_batches(out: Console, applied: list[tuple[Batch, Outcome]]) -> None:
     for heading in ("batch", "inserted", "deleted", "updated"):
         shown.add_column(heading, justify="right")
     shown.add_column("planted")
+    shown.add_column("found")
     for batch, outcome in applied:
         totals = [sum(counts[what] for counts in outcome.rows.values()) for what in ("inserted", "deleted", "updated")]
         planted = [f"breaks {b.rule}" for b in batch.breaks] + [f"repairs {b.rule}" for b in batch.repairs]
-        shown.add_row(str(batch.number), *(f"{n:,}" for n in totals), "; ".join(planted))
+        shown.add_row(str(batch.number), *(f"{n:,}" for n in totals), "; ".join(planted), _found(outcome))
     out.print(shown)
+
+
+def _found(outcome: Outcome) -> str:
+    """`+3 -1 product -> price` for each rule whose violations changed."""
+    names, made = outcome.violations.names, []
+    for number, found in outcome.violations.by_rule.items():
+        if found.count_added or found.count_removed:
+            made.append(f"+{found.count_added} -{found.count_removed} {names.checked[number].rule}")
+    return "; ".join(made)
+
+
+def _show_last_break(out: Console, book: Rulebook, applied: list[tuple[Batch, Outcome]]) -> None:
+    """The pairs that came with the last planted break."""
+    for batch, outcome in reversed(applied):
+        for planted in batch.breaks:
+            pairs = outcome.violations.added(planted.rule)
+            out.print(f"batch {batch.number} broke {planted.rule}: {pairs.num_rows} violations came, the first of them")
+            for pair in pairs.slice(0, 3).to_pylist():
+                out.print(f"  {' with '.join(f'{planted.table} {name}' for name in pair.values())}")
+            return

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from holdfast.java import OLDEST, find_java
-from holdfast.kernels import key_map
+from holdfast.kernels.compiled import cache_directory, is_cached
 
 EXTRAS = {
     "spark": ("pyspark", "pandas"),
@@ -55,17 +55,11 @@ def _package(name: str) -> Finding:
 
 def _kernel_cache() -> Finding:
     """Whether the compiled kernels are on disk, so that no command pays for compiling."""
-    source = Path(key_map.__file__)
-    place = Path(os.environ.get("NUMBA_CACHE_DIR") or source.parent / "__pycache__")
-    compiled = len(list(place.rglob("*.nbi"))) if place.is_dir() else 0
-    if compiled:
-        return Finding("kernel cache", True, f"{compiled} kernels at {place}")
-    writable = os.access(source.parent, os.W_OK) or os.access(place, os.W_OK)
-    advice = (
-        "python -m holdfast.kernels.warm compiles them once"
-        if writable
-        else "set NUMBA_CACHE_DIR to a writable directory"
-    )
+    place = cache_directory()
+    if is_cached("box.process"):
+        return Finding("kernel cache", True, f"{len(list(place.rglob('*.nbi')))} kernels at {place}")
+    writable = os.access(place if place.exists() else place.parent, os.W_OK)
+    advice = "python -m holdfast.warm compiles them once" if writable else "set NUMBA_CACHE_DIR to a writable directory"
     return Finding("kernel cache", False, "empty: the first use compiles for some seconds", advice)
 
 

@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 
 import holdfast
+from holdfast.cli.books import COMMANDS
 from holdfast.errors import HoldfastError
 
 OK, BAD_INPUT, INTERNAL, INTERRUPTED = 0, 2, 3, 130
@@ -66,6 +67,10 @@ def demo(
     from holdfast.cli.demo import run_demo
 
     run_demo(Console(), Console(stderr=True), rows, batches, seed, directory)
+
+
+for _name, _command in COMMANDS.items():
+    app.command(name=_name)(_command)
 
 
 def run(arguments: list[str] | None = None) -> None:

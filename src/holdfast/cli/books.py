@@ -1,0 +1,237 @@
+"""The commands about rules and rulebooks: check, init, apply, violations, rules, history, explain."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+import holdfast
+from holdfast.check import Found, check, entries_of
+from holdfast.cli.files import keys_of, tables_of, types_of
+from holdfast.cli.output import Format, Record, RuleResult, as_csv, as_json, as_junit, as_sarif, print_table
+from holdfast.errors import HoldfastError
+from holdfast.rulebook import Rulebook
+from holdfast.rules.rulefile import RuleEntry
+from holdfast.table.change import read_feed
+from holdfast.warm import is_warm
+
+VIOLATED = 1
+
+Files = Annotated[list[str], typer.Argument(help="Tables: files, or name=path.", show_default=False)]
+Directory = Annotated[Path, typer.Argument(help="The rulebook's directory.", show_default=False)]
+RuleFileOption = Annotated[Path | None, typer.Option("--rules", help="A rule file (YAML).", show_default=False)]
+RuleOption = Annotated[
+    list[str] | None, typer.Option("--rule", help="A rule's text; may be repeated.", show_default=False)
+]
+Key = Annotated[list[str] | None, typer.Option("--key", help="Columns that tell rows apart: id, a,b or table=id.")]
+Types = Annotated[list[str] | None, typer.Option("--type", help="A column's type: zip=text. May be repeated.")]
+Nulls = Annotated[str, typer.Option(help="How nulls compare: sql, equal or distinct.")]
+Form = Annotated[Format, typer.Option("--format", help="How results are printed.")]
+Limit = Annotated[int, typer.Option(min=0, help="Violations listed for each rule.")]
+FailOn = Annotated[
+    str, typer.Option("--fail-on", help="Exit with 1 for violations of this severity: error, warn, none.")
+]
+
+
+def announce() -> None:
+    """Says that the first use takes a while."""
+    if not is_warm():
+        print("holdfast: compiling the kernels once, about half a minute", file=sys.stderr, flush=True)
+
+
+def rules_of(file: Path | None, texts: list[str] | None) -> list[Any]:
+    made: list[Any] = entries_of(file) if file is not None else []
+    return made + list(texts or [])
+
+
+def check_command(
+    files: Files, rules: RuleFileOption = None, rule: RuleOption = None, key: Key = None, type: Types = None,
+    nulls: Nulls = "sql", format: Form = Format.TABLE, limit: Limit = 100, fail_on: FailOn = "error",
+) -> None:  # fmt: skip
+    """Find every row and pair of rows that violates a rule."""
+    wanted = rules_of(rules, rule)
+    _fails(set(), fail_on)
+    if not wanted:
+        raise HoldfastError("say which rules to check: --rules rules.yml, or --rule 'zip -> city'")
+    announce()
+    found = check(tables_of(files), wanted, nulls=nulls, key=keys_of(key or []), types=types_of(type or []))
+    results = [_result(found, entry, limit) for entry in found.entries]
+    _print_results(results, format, files)
+    if _fails({entry.severity for entry, r in zip(found.entries, results, strict=True) if r.count}, fail_on):
+        raise typer.Exit(VIOLATED)
+
+
+def _result(found: Found, entry: RuleEntry, limit: int) -> RuleResult:
+    table = found.pairs(entry.id, limit)
+    pairs = [list(pair) for pair in zip(*(column.to_pylist() for column in table.columns), strict=True)]
+    count, error = found.count(entry.id), found.error(entry.id)
+    return RuleResult(entry.id, entry.rule, entry.value.kind, entry.severity, count, error, pairs)
+
+
+def _print_results(results: list[RuleResult], format: Format, files: list[str]) -> None:
+    if format is Format.JSON:
+        print(as_json({"violations": [r.record() for r in results]}))
+    elif format is Format.JUNIT:
+        print(as_junit(results))
+    elif format is Format.SARIF:
+        print(as_sarif(results, files, holdfast.__version__))
+    elif format is Format.CSV:
+        rows = [{"id": r.id, "rule": r.rule, **_sides(pair)} for r in results for pair in r.pairs]
+        print(as_csv(rows, ["id", "rule", "t", "s"]))
+    else:
+        _print_tables(results)
+
+
+def _print_tables(results: list[RuleResult], examples: int = 5) -> None:
+    console = Console()
+    print_table(console, "rules", [r.record() for r in results], ["rule", "count", "error"])
+    for r in results:
+        if r.pairs:
+            shown = [_sides(pair) for pair in r.pairs[:examples]]
+            print_table(console, f"{r.rule}: the first {len(shown)} of {r.count:,}", shown, list(shown[0]))
+
+
+def _sides(pair: list[Any]) -> Record:
+    return dict(zip(("t", "s"), pair, strict=False))
+
+
+def _fails(severities: set[str], fail_on: str) -> bool:
+    levels = {"error": {"error"}, "warn": {"error", "warn"}, "none": set()}
+    if fail_on not in levels:
+        raise HoldfastError(f"--fail-on is error, warn or none, not {fail_on!r}")
+    return bool(severities & levels[fail_on])
+
+
+def init_command(
+    directory: Directory, files: Files, rules: RuleFileOption = None, rule: RuleOption = None, key: Key = None,
+    type: Types = None, nulls: Nulls = "sql",
+) -> None:  # fmt: skip
+    """Make a rulebook: tables and rules whose violations are followed from now on."""
+    announce()
+    options: dict[str, Any] = {"key": keys_of(key or []), "types": types_of(type or []), "rule_nulls": nulls}
+    with Rulebook.create(directory, tables_of(files), rules=rules_of(rules, rule), **options) as book:
+        tables = ", ".join(f"{name} ({book.count(name):,} rows)" for name in book.schemas)
+        print(f"{directory}: {tables}; {len(book.entries)} rules")
+
+
+def apply_command(
+    directory: Directory,
+    changes: Annotated[str, typer.Argument(help="A change file: the table's columns and _change_type.")],
+    batch: Annotated[str | None, typer.Option(help="The batch id, where the file has no _batch.")] = None,
+    source: Annotated[str, typer.Option(help="Who sends the batches; ids are counted per source.")] = "default",
+    quarantine: Annotated[bool, typer.Option(help="Keep bad rows apart instead of refusing the batch.")] = False,
+    format: Form = Format.TABLE,
+    limit: Limit = 100,
+    fail_on: FailOn = "error",
+) -> None:
+    """Apply the batches of a change file and show which violations came and went."""
+    announce()
+    broken: set[str] = set()
+    with Rulebook.open(directory) as book:
+        for name, feeds in read_feed(changes, batch=batch):
+            number = int(name) if name is not None and name.lstrip("-").isdigit() else name
+            out = book.apply(feeds, number, source=source, on_error="quarantine" if quarantine else "refuse")
+            record = _batch_record(book, out, limit)
+            broken |= {e.severity for e in book.entries if not out.skipped and out.violations.of(e.id).count_added}
+            _print_batch(record, format)
+    if _fails(broken, fail_on):
+        raise typer.Exit(VIOLATED)
+
+
+def _batch_record(book: Rulebook, out: holdfast.Outcome, limit: int) -> Record:
+    made = []
+    for entry in book.entries if not out.skipped else ():
+        found = out.violations.of(entry.id)
+        pairs = {
+            f"pairs_{which}": [list(p.values()) for p in listed.table.slice(0, limit).to_pylist()] if listed else []
+            for which, listed in (("added", found.added), ("removed", found.removed))
+        }
+        made.append({"rule": entry.rule, "added": found.count_added, "removed": found.count_removed, **pairs})
+    rules = {"added": out.rules.added.texts(), "removed": out.rules.removed.texts()}
+    rows = {"rows": out.rows, "quarantined": len(out.quarantined), "drift": len(out.drift)}
+    return {"batch": out.batch, "skipped": out.skipped, "rules": rules, "violations": made, **rows}
+
+
+def _print_batch(record: Record, format: Format) -> None:
+    if format is Format.JSON:
+        print(as_json(record))
+    elif format is Format.CSV:
+        rows = [{"batch": record["batch"]} | v for v in record["violations"]]
+        print(as_csv(rows, ["batch", "rule", "added", "removed"]))
+    elif format is Format.TABLE:
+        changed = [v for v in record["violations"] if v["added"] or v["removed"]]
+        state = "skipped: known already" if record["skipped"] else str(record["rows"])
+        print_table(Console(), f"batch {record['batch']} ({state})", changed, ["rule", "added", "removed"])
+    else:
+        raise HoldfastError(f"apply prints table, json or csv, not {format}")
+
+
+def violations_command(
+    directory: Directory,
+    rule: Annotated[str | None, typer.Option("--rule", help="Only this rule: its id or text.")] = None,
+    format: Form = Format.TABLE,
+    limit: Limit = 100,
+) -> None:
+    """Show the violations that a rulebook has now."""
+    announce()
+    with Rulebook.open(directory) as book:
+        found = Found(book)
+        chosen = [e for e in book.entries if rule is None or rule == e.id or e.value == holdfast.parse(rule)]
+        if rule is not None and not chosen:
+            book.count_violations(rule)  # raises, and names the rules that there are
+        _print_results([_result(found, entry, limit) for entry in chosen], format, [str(directory)])
+
+
+def rules_command(directory: Directory, format: Form = Format.TABLE) -> None:
+    """List the rules of a rulebook with the number of their violations."""
+    with Rulebook.open(directory) as book:
+        records = [
+            e.model_dump() | {"kind": e.value.kind, "violations": book.count_violations(e.id)} for e in book.entries
+        ]
+    _print_records("rules", records, ["id", "kind", "rule", "severity", "status", "nulls", "violations"], format)
+
+
+def history_command(directory: Directory, format: Form = Format.TABLE) -> None:
+    """Show what each batch did."""
+    with Rulebook.open(directory) as book:
+        records = book.history().to_pylist()
+    columns = ["version", "batch", "source", "time", "table", "inserted", "deleted", "updated", "quarantined", "drift"]
+    _print_records("history", records, columns, format)
+
+
+def _print_records(name: str, records: list[Record], columns: list[str], format: Format) -> None:
+    if format is Format.JSON:
+        print(as_json({name: [{c: r.get(c) for c in columns} for r in records]}))
+    elif format is Format.CSV:
+        print(as_csv(records, columns))
+    elif format is Format.TABLE:
+        print_table(Console(), name, records, columns)
+    else:
+        raise HoldfastError(f"{name} are printed as table, json or csv, not {format}")
+
+
+def explain_command(
+    directory: Directory,
+    rule: Annotated[str, typer.Argument(help="The rule's id or text.")],
+    limit: Annotated[int, typer.Option(min=1, help="How many rows, causes and clashes.")] = 10,
+) -> None:
+    """Say why a rule is violated: the worst rows, what they clash about, which rows to remove."""
+    announce()
+    with Rulebook.open(directory) as book:
+        print(book.explain(rule, limit))
+
+
+COMMANDS: dict[str, Callable[..., None]] = {
+    "check": check_command,
+    "init": init_command,
+    "apply": apply_command,
+    "violations": violations_command,
+    "rules": rules_command,
+    "history": history_command,
+    "explain": explain_command,
+}

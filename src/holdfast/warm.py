@@ -1,0 +1,32 @@
+"""Compiles every kernel once, into the cache: `python -m holdfast.warm`. Does a little of everything."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from holdfast.kernels.compiled import is_cached
+from holdfast.rulebook import Rulebook
+from holdfast.table.change import Change
+
+RULES = ["key(a)", "a -> b", "not(t.n > s.n and t.m < s.m)", "not(t.a = s.b and t.n < s.m)", "data.n in data.m"]
+
+
+def warm() -> None:
+    """Calls each kernel with the types that the program uses."""
+    for text in (pa.string(), pa.large_string()):
+        rows = pa.table({"a": pa.array(["x", None], text), "b": pa.array(["y", "z"], text), "n": [1, 2], "m": [2, 1]})
+        for key in (None, "n"):
+            book = Rulebook.create(None, rows, rules=RULES, key=key)
+            book.apply(Change(inserts=rows.slice(0, 1), deletes=rows.slice(0, 1)))
+            book.apply(Change(deletes=rows))
+            for rule in RULES:
+                book.violations(rule)
+
+
+def is_warm() -> bool:
+    """Whether the largest kernel is in the cache already."""
+    return is_cached("box.process")
+
+
+if __name__ == "__main__":
+    warm()
