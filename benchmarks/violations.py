@@ -7,7 +7,9 @@ in DuckDB is timed in the same run. The limits are those of the violations issue
 
 from __future__ import annotations
 
+import resource
 import statistics
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -143,9 +145,28 @@ def very_many(rows: int) -> None:
     print(f"  counting            {counting / 20 * 1e6:7.1f} us/row (<= 20)")
 
 
+def a_billion(rows: int = 5_000_000) -> None:
+    """A table with more violating pairs than memory could hold: loaded, changed and listed in part."""
+    table = pa.table({"a": np.arange(rows) % (rows // 240), "b": np.arange(rows) % 7, "c": np.arange(rows)})
+    started = time.process_time()
+    book = hf.Rulebook.create(None, table, key="c", rules=["a -> b"])
+    count = book.count_violations("a -> b")
+    out = book.apply(hf.Change(inserts=table.slice(0, 1000).set_column(2, "c", pa.array(range(rows, rows + 1000)))))
+    some = book.violations("a -> b", limit=1000)
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    print(
+        f"{rows:,} rows with {count:,} violating pairs: {time.process_time() - started:.0f} s, peak {memory:.1f} GiB; "
+        f"{out.violations.of('a -> b').count_added:,} came with 1,000 rows; {some.num_rows} listed"
+    )
+
+
 if __name__ == "__main__":
+    if sys.argv[1:] == ["billion"]:
+        a_billion()
+        sys.exit()
     size = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000
     print(machine())
     tax_rules(size)
     two_inequalities(size)
     very_many(200_000)
+    subprocess.run([sys.executable, "-m", "benchmarks.violations", "billion"], check=True)

@@ -16,8 +16,8 @@ def test_the_readme_example_runs(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     exec(code, {})
     out = capsys.readouterr().out
-    expected = re.findall(r"print\(out.rows\)\s+# (.*)", code)[0]
-    assert out.startswith(expected) and "Bonn" in out and 'JOIN "data" AS "s"' in out
+    expected = re.findall(r"to_pylist\(\)\)\s+# (.*)", code)[0]
+    assert expected in out and "fewest rows to remove" in out and "violations  rule" in out
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))

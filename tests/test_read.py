@@ -191,8 +191,24 @@ def test_unsupported_types_and_unknown_names():
     refused("a int is not a table", 5)
     refused("no table was given", {})
     refused("a table needs at least one column", pa.table({}))
-    refused("cannot be read as integer", pa.table({"a": ["x"]}), types={"a": "integer"})
+    refused("'x' is not an integer", pa.table({"a": ["x"]}), types={"a": "integer"})
+    refused(
+        "'a' is decimal\\(2\\), but the input has the type double", pa.table({"a": [0.125]}), types={"a": "decimal(2)"}
+    )
+    refused("'a' is boolean, but the input has the type int64", pa.table({"a": [5]}), types={"a": "boolean"})
+    assert shape(pa.table({"a": ["5"]}), types={"a": "integer"})[1] == [{"a": 5}]
     refused("null policies", FRAME, nulls="maybe")
+
+
+def test_nothing_is_rounded_or_skipped(tmp_path):
+    (tmp_path / "big.csv").write_text("a\n1e400\n1\n")
+    refused("row 1, column 'a': '1e400' is too large or too small", tmp_path / "big.csv", types={"a": "float"})
+    (tmp_path / "small.csv").write_text("a\n0.0\n1e-400\n")
+    refused("row 2, column 'a': '1e-400' is too large or too small", tmp_path / "small.csv", types={"a": "float"})
+    (tmp_path / "blank.csv").write_text("a\n1\n\n2\n")
+    assert shape(tmp_path / "blank.csv")[1] == [{"a": 1}, {"a": None}, {"a": 2}]
+    (tmp_path / "year.csv").write_text("a\n0000-01-01\n")
+    assert shape(tmp_path / "year.csv")[0] == ["text"]
 
 
 def test_kinds_from_the_whole_file(tmp_path):

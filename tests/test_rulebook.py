@@ -331,6 +331,7 @@ def test_a_feed_without_a_key_equals_its_events_one_by_one(events, base):
         ),
         (pa.table({"_change_type": ["insert"] * 3, "_batch": [1, 2, 1], "id": [1, 2, 3]}), "must stand together"),
         (pa.table({"_change_type": ["insert"] * 2, "_batch": [1, None], "id": [1, 2]}), "row 2: the _batch is empty"),
+        (pa.table({"_change_type": ["insert"] * 2, "_table": ["a", None], "id": [1, 2]}), "row 2: the _table is empty"),
     ],
 )
 def test_bad_feeds_are_refused(table, message):
@@ -373,6 +374,33 @@ def test_batches_are_idempotent_per_source(tmp_path):
     assert book.apply(Change(inserts=people((11, "a"))), batch_id="monday").skipped
     assert book.history()["batch"].to_pylist() == ["base", "1", "5", "6", "5", "monday"]
     assert book.history()["version"].to_pylist() == [0, 1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"batch_id": ("a", 1)}, "a batch id is a text or an integer"),
+        ({"batch_id": 1.5}, "a batch id is a text or an integer"),
+        ({"batch_id": True}, "a batch id is a text or an integer"),
+        ({"source": None}, "a source is a text"),
+    ],
+)
+def test_batch_ids_are_checked_before_anything_happens(tmp_path, arguments, message):
+    book = Rulebook.create(tmp_path / "book", people((1, "a")), key="id")
+    with pytest.raises(HoldfastError, match=message):
+        book.apply(Change(deletes=keys(1)), **arguments)
+    assert Rulebook.open(tmp_path / "book").count() == 1
+
+
+@pytest.mark.parametrize("batch", [None, "x", people((1, "a")), [people((1, "a"))]])
+def test_a_batch_is_made_of_changes(book, batch):
+    with pytest.raises(HoldfastError, match="a batch is a Change"):
+        book.apply(batch)
+
+
+def test_updates_have_the_same_columns_on_both_sides(book):
+    with pytest.raises(SchemaError, match="'name' stands on one side"):
+        book.apply(Change(updates=(people((1, "a")), keys(1))))
 
 
 def test_a_batch_over_several_tables_is_atomic():

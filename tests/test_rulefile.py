@@ -79,6 +79,8 @@ def test_an_empty_file_is_fine():
         ("version: 2\n", "version"),
         ("- a -> b\n", "a mapping"),
         ("rules: [\n", "r.yml, line"),
+        ("rules: 5\n", "`rules` is a list"),
+        ("rules:\n  - rule: a\0 -> b\n", "r.yml"),
     ],
 )
 def test_errors_name_file_line_and_field(text, message):
@@ -90,6 +92,8 @@ def test_errors_of_updates_leave_the_file_as_it_was():
     file = RuleFile.parse(TEXT)
     with pytest.raises(RuleError):
         file.update("zip-city", severity="huge")
+    with pytest.raises(RuleError, match="severity"):
+        file.add("a -> b", severity="bogus")
     with pytest.raises(RuleError, match="there already"):
         file.add("zip -> city")
     with pytest.raises(RuleError, match="no rule 'nope'"):

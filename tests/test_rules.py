@@ -86,6 +86,8 @@ def test_text_is_canonical(text, canonical):
         ("not(t.a is 5)", "`null`", 11),
         ("orders.a in", "a table", 11),
         ("not(t.d < date '2026-02-30')", "an ISO date", 15),
+        ("not(t.d < timestamp '2026-01-31T10:00:00.1234567Z')", "at most microseconds", 20),
+        ("not(t.d = timestamp '0001-01-01T00:00:00+14:00')", "an ISO timestamp", 20),
         ("a -> b ; c", "a name, a literal or an operator", 7),
         ("not(x.a = s.a)", "t.column", 4),
     ],

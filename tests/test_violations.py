@@ -373,5 +373,26 @@ def test_hospital_equals_duckdb(real_data):
             assert found.count(rule) == len(expected)
 
 
+def test_explanations_speak_as_they_are_asked():
+    told = hf.check(pa.table({"a": [1, 2]}), ["not(t.a > s.a)"]).explain("not(t.a > s.a)")
+    assert told.rule == "not(t.a > s.a)" and told.clashes[0].values == {"a": (2, 1)}
+    one = hf.check(pa.table({"n": [1]}), ["not(t.n > 0)", "key(n)"])
+    assert one.error("not(t.n > 0)") == 1.0 and one.error("key(n)") == 0.0
+
+
+@pytest.mark.parametrize("rules", [None, [5], ["key(a)", "key(a)"]])
+def test_rules_that_are_none(rules):
+    with pytest.raises(hf.RuleError):
+        hf.check(pa.table({"a": [1]}), rules)
+    assert hf.check(pa.table({"a": [1]}), hf.parse("key(a)")).count("key(a)") == 0
+
+
+def test_null_policies_of_files_give_way_to_those_that_are_asked_for(tmp_path):
+    (tmp_path / "r.yml").write_text("rules:\n  - rule: key(a)\n  - {id: own, rule: 'not(t.a is null)', nulls: sql}\n")
+    table = pa.table({"a": pa.array([None, None], pa.int64())})
+    assert hf.check(table, tmp_path / "r.yml", nulls="equal").count("key(a)") == 2
+    assert hf.check(table, tmp_path / "r.yml").count("key(a)") == 0
+
+
 def test_one_row_denials_are_single():
     assert hf.parse("not(t.a < 5)").is_one_row and isinstance(hf.parse("not(t.a < 5)"), Dc)

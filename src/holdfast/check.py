@@ -15,7 +15,7 @@ from holdfast.rules.rulefile import RuleEntry, RuleFile
 from holdfast.table.options import Names
 from holdfast.violations.explain import Explanation
 
-Rules = Iterable[Rule | str | RuleEntry] | RuleFile | str | Path
+Rules = Iterable[Rule | str | RuleEntry] | RuleFile | RuleEntry | Rule | str | Path
 
 
 def check(
@@ -47,7 +47,9 @@ def entries_of(rules: Rules) -> list[Rule | str | RuleEntry]:
         rules = RuleFile.load(rules)
     if isinstance(rules, RuleFile):
         return [entry for entry in rules if entry.status in ("accepted", "suggested")]
-    return [rules] if isinstance(rules, str) else list(rules)
+    if isinstance(rules, str | RuleEntry) or not isinstance(rules, Iterable):
+        return [rules]
+    return list(rules)
 
 
 class Found:

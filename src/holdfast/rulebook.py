@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from holdfast.arrays import Arrays, joined, split
-from holdfast.errors import HoldfastError, NotAvailable, SchemaError, StoreError, shown
+from holdfast.errors import HoldfastError, NotAvailable, RuleError, SchemaError, StoreError, shown
 from holdfast.outcome import Outcome
 from holdfast.rules.bind import require_fits, require_predicates_fit, table_of
 from holdfast.rules.rule import Ind, Rule, as_dc
@@ -99,6 +99,8 @@ class Rulebook:
         entries = tuple(as_entry(rule, rule_nulls) for rule in rules)
         schemas = {name: table.schema for name, table in made.items()}
         for entry in entries:
+            if [other.id for other in entries].count(entry.id) > 1:
+                raise RuleError(f"`{entry.rule}`: the id {shown(entry.id)} is given twice")
             require_fits(entry.value, schemas)
             require_predicates_fit(entry.predicates, schemas[table_of(entry.value, schemas)])
         book = cls(made, options, entries, None)
@@ -163,6 +165,10 @@ class Rulebook:
         """
         if on_error not in ("refuse", "quarantine"):
             raise HoldfastError(f"on_error is 'refuse' or 'quarantine', not {shown(on_error)}")
+        if isinstance(batch_id, bool) or not isinstance(batch_id, str | int | None):
+            raise HoldfastError(f"a batch id is a text or an integer, not {shown(batch_id)}")
+        if not isinstance(source, str):
+            raise HoldfastError(f"a source is a text, not {shown(source)}")
         self._require_usable()
         batch = self._next_batch(source) if batch_id is None else batch_id
         version = self.version + 1
@@ -348,6 +354,10 @@ class Rulebook:
         rules = RuleSet.from_rules([entry.value for entry in self._entries], names)
         return rules if kind is None else rules.of(kind)
 
+    def entry(self, rule: str | Rule) -> RuleEntry:
+        """A checked rule by its id, text or value."""
+        return self._entries[self._names.find(rule).number]
+
     @property
     def entries(self) -> tuple[RuleEntry, ...]:
         """The checked rules with id, severity, null policy and filter."""
@@ -366,17 +376,19 @@ class Rulebook:
     def violations(self, rule: str | Rule, limit: int | None = None) -> pa.Table:
         """The violating pairs (t, s) of a rule as it is written, by t then s; rows (t) for rules about rows."""
         self._require_usable()
+        if limit is not None and (not isinstance(limit, int) or limit < 0):
+            raise HoldfastError(f"a limit is a number from 0 on, or None, not {shown(limit)}")
         asked, detector = self._names.find(rule), self._detect()
         rows = self._rows[detector.table_of(asked.number)]
         pairs = detector.pairs(asked.number, rows, None if asked.mirrored else limit)
         return self._listed(asked.number, pairs).as_asked(asked).slice(0, limit)
 
     def error(self, rule: str | Rule) -> float:
-        """g1: violating pairs / n(n-1), or rows / n; 0 for fewer than two rows."""
+        """g1: violating pairs / n(n-1), 0 for fewer than two rows; or rows / n for rules about rows."""
         asked = self._names.find(rule)
         rows = self.count(table_of(self._names.checked[asked.number].rule, self.schemas))
         total = rows if self._names.checked[asked.number].is_single else rows * (rows - 1)
-        return self.count_violations(rule) / total if rows >= 2 else 0.0
+        return self.count_violations(rule) / total if total else 0.0
 
     def explain(self, rule: str | Rule, limit: int = 10, look_at: int = 100_000) -> Explanation:
         """The worst rows, their clashes and causes, from the first `look_at` violations."""
@@ -387,7 +399,7 @@ class Rulebook:
         pairs = asked.turned(detector.pairs(asked.number, rows, look_at))
         shown = Pairs(pairs.t[:limit], None if pairs.s is None else pairs.s[:limit])
         return Explanation(
-            rule=str(item.rule),
+            rule=str(rule) if isinstance(rule, str) and rule not in self._names.ids else item.rule.as_written,
             count=self.count_violations(rule),
             looked_at=len(pairs),
             worst=[(self._row_names(name, [row])[0], count) for row, count in worst_rows(pairs, limit)],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -62,7 +63,10 @@ def check_command(
     found = check(tables_of(files), wanted, nulls=nulls, key=keys_of(key or []), types=types_of(type or []))
     results = [_result(found, entry, limit) for entry in found.entries]
     _print_results(results, format, files)
-    if _fails({entry.severity for entry, r in zip(found.entries, results, strict=True) if r.count}, fail_on):
+    broken: set[str] = {
+        e.severity for e, r in zip(found.entries, results, strict=True) if r.count and r.error > e.tolerance
+    }
+    if _fails(broken, fail_on):
         raise typer.Exit(VIOLATED)
 
 
@@ -130,17 +134,34 @@ def apply_command(
     fail_on: FailOn = "error",
 ) -> None:
     """Apply the batches of a change file and show which violations came and went."""
+    _fails(set(), fail_on)
+    if format not in (Format.TABLE, Format.JSON, Format.CSV):
+        raise HoldfastError(f"apply prints table, json or csv, not {format}")
     announce()
     broken: set[str] = set()
+    records: list[Record] = []
     with Rulebook.open(directory) as book:
         for name, feeds in read_feed(changes, batch=batch):
-            number = int(name) if name is not None and name.lstrip("-").isdigit() else name
-            out = book.apply(feeds, number, source=source, on_error="quarantine" if quarantine else "refuse")
+            out = book.apply(feeds, _batch_id(name), source=source, on_error="quarantine" if quarantine else "refuse")
             record = _batch_record(book, out, limit)
-            broken |= {e.severity for e in book.entries if not out.skipped and out.violations.of(e.id).count_added}
-            _print_batch(record, format)
+            broken |= {e.severity for e in book.entries if not out.skipped and _breaks(book, e, out)}
+            records.append(record)
+            if format is not Format.JSON:
+                _print_batch(record, format)
+    if format is Format.JSON:
+        print(as_json(records[0] if len(records) == 1 else {"batches": records}))
     if _fails(broken, fail_on):
         raise typer.Exit(VIOLATED)
+
+
+def _batch_id(name: str | None) -> str | int | None:
+    """Numbers are numbers, so that they must grow."""
+    return int(name) if name is not None and re.fullmatch(r"-?[0-9]{1,18}", name) else name
+
+
+def _breaks(book: Rulebook, entry: RuleEntry, out: holdfast.Outcome) -> bool:
+    """Whether violations came that the rule's tolerance does not cover."""
+    return out.violations.of(entry.id).count_added > 0 and book.error(entry.id) > entry.tolerance
 
 
 def _batch_record(book: Rulebook, out: holdfast.Outcome, limit: int) -> Record:
@@ -158,17 +179,15 @@ def _batch_record(book: Rulebook, out: holdfast.Outcome, limit: int) -> Record:
 
 
 def _print_batch(record: Record, format: Format) -> None:
-    if format is Format.JSON:
-        print(as_json(record))
-    elif format is Format.CSV:
+    if format is Format.CSV:
         rows = [{"batch": record["batch"]} | v for v in record["violations"]]
         print(as_csv(rows, ["batch", "rule", "added", "removed"]))
-    elif format is Format.TABLE:
-        changed = [v for v in record["violations"] if v["added"] or v["removed"]]
-        state = "skipped: known already" if record["skipped"] else str(record["rows"])
-        print_table(Console(), f"batch {record['batch']} ({state})", changed, ["rule", "added", "removed"])
-    else:
-        raise HoldfastError(f"apply prints table, json or csv, not {format}")
+        return
+    changed = [v for v in record["violations"] if v["added"] or v["removed"]]
+    state = "skipped: known already" if record["skipped"] else str(record["rows"])
+    for what in ("quarantined", "drift"):
+        state += f"; {what}: {record[what]} rows" if record[what] else ""
+    print_table(Console(), f"batch {record['batch']} ({state})", changed, ["rule", "added", "removed"])
 
 
 def violations_command(
@@ -181,9 +200,7 @@ def violations_command(
     announce()
     with Rulebook.open(directory) as book:
         found = Found(book)
-        chosen = [e for e in book.entries if rule is None or rule == e.id or e.value == holdfast.parse(rule)]
-        if rule is not None and not chosen:
-            book.count_violations(rule)  # raises, and names the rules that there are
+        chosen = book.entries if rule is None else (book.entry(rule),)
         _print_results([_result(found, entry, limit) for entry in chosen], format, [str(directory)])
 
 

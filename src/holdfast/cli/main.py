@@ -97,6 +97,7 @@ def _unexpected(error: Exception) -> int:
     """Usage errors come from the option parser and say how to call; anything else is ours."""
     show, code = getattr(error, "show", None), getattr(error, "exit_code", None)
     if type(error).__name__ == "Abort":
+        print("holdfast: interrupted", file=sys.stderr)
         return INTERRUPTED
     if callable(show) and isinstance(code, int):
         show()

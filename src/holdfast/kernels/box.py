@@ -703,12 +703,10 @@ class Batch(NamedTuple):
 class Found(NamedTuple):
     """Where answers go."""
 
-    partner: Any  # int32[room]
-    asker: Any  # int32[room]: position in the batch
-    rule: Any  # int32[room]
-    as_t: Any  # uint8[room]: whether the asker is t
+    partner: Any  # int32[room]: versions, the answers one behind the other
+    answers: Any  # int32[room, 4]: who asked (position in the batch), rule, whether the asker is t, how many
     counts: Any  # int64[rules]: all that was found, emitted or not
-    used: Any  # int64[1]
+    used: Any  # int64[2]: partners, answers
 
 
 @kernel
@@ -723,21 +721,13 @@ def reject(state, record, bucket, keys, query):
 
 
 @kernel
-def note(found, row, rule, as_t, count):
-    """Who asked, for what was emitted."""
-    used = found.used[0]
-    found.asker[used : used + count] = row
-    found.rule[used : used + count] = rule
-    found.as_t[used : used + count] = as_t
-    found.used[0] = used + count
-
-
-@kernel
 def answer(
-    state, versions, values, dead, blocks, base, runs, bucket, row, rule, as_t, counting, query, partner, used, counts,
-    found,
+    state, versions, values, dead, blocks, base, runs, bucket, row, rule, as_t, counting, query, partner, answers, used,
+    counts,
 ):  # fmt: skip
     """Searches one bucket for one rule. Returns whether there was room for what was found."""
+    if used[1] >= answers.shape[0]:
+        return False
     count = search_tail(state, versions, values, bucket, query, partner, used[0], counting)
     if count >= 0 and state[bucket, DIRECTORY] >= 0:
         more = search_runs(
@@ -749,7 +739,13 @@ def answer(
         return False
     counts[rule] += count
     if count > 0 and not counting:
-        note(found, row, rule, as_t, count)
+        at = used[1]
+        answers[at, 0] = row
+        answers[at, 1] = rule
+        answers[at, 2] = as_t
+        answers[at, 3] = count
+        used[0] += count
+        used[1] += 1
     return True
 
 
@@ -769,7 +765,7 @@ def process(box_s, box_t, shared, t_role, s_role, batch, policies, skip_t, skip_
     values0, dead0, blocks0, base0, runs0 = box_s.values, box_s.dead, box_s.blocks, box_s.base, box_s.runs
     meta1, slots1, state1, record1, versions1 = box_t.meta, box_t.slots, box_t.state, box_t.record, box_t.versions
     values1, dead1, blocks1, base1, runs1 = box_t.values, box_t.dead, box_t.blocks, box_t.base, box_t.runs
-    used, counts, partner = found.used, found.counts, found.partner
+    used, counts, partner, answers = found.used, found.counts, found.partner, found.answers
     saved = counts.copy()
     keys = t_key.shape[0]
     for row in range(first, versions.shape[0]):
@@ -779,7 +775,7 @@ def process(box_s, box_t, shared, t_role, s_role, batch, policies, skip_t, skip_
                 remove(box_s, codes, s_key, row, version)
             if t_member[row] != 0 and not shared:
                 remove(box_t, codes, t_key, row, version)
-        start = used[0]
+        start, answered = used[0], used[1]
         for rule in range(counts.shape[0]):
             saved[rule] = counts[rule]
         fits = True
@@ -799,7 +795,7 @@ def process(box_s, box_t, shared, t_role, s_role, batch, policies, skip_t, skip_
                 if not reject(state0, record0, bucket0, keys, query):
                     fits = fits and answer(
                         state0, versions0, values0, dead0, blocks0, base0, runs0, bucket0, row, rule, 1,
-                        emit[rule] == 0, query, partner, used, counts, found,
+                        emit[rule] == 0, query, partner, answers, used, counts,
                     )  # fmt: skip
             if (
                 bucket1 >= 0
@@ -809,7 +805,7 @@ def process(box_s, box_t, shared, t_role, s_role, batch, policies, skip_t, skip_
                 if not reject(state1, record1, bucket1, keys, query):
                     fits = fits and answer(
                         state1, versions1, values1, dead1, blocks1, base1, runs1, bucket1, row, rule, 0,
-                        emit[rule] == 0, query, partner, used, counts, found,
+                        emit[rule] == 0, query, partner, answers, used, counts,
                     )  # fmt: skip
         status = DONE if fits else GROW_OUT
         if fits and mode == 1:
@@ -829,7 +825,7 @@ def process(box_s, box_t, shared, t_role, s_role, batch, policies, skip_t, skip_
                 if status != DONE and s_member[row] != 0:
                     remove(box_s, codes, s_key, row, version)  # it is in the tail: no trace is left
         if status != DONE:
-            used[0] = start
+            used[0], used[1] = start, answered
             for rule in range(counts.shape[0]):
                 counts[rule] = saved[rule]
             return row, status

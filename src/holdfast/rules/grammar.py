@@ -9,7 +9,7 @@ from datetime import date, datetime
 from decimal import Decimal
 from typing import TypeVar
 
-from holdfast.errors import ParseError
+from holdfast.errors import ParseError, RuleError, shown
 from holdfast.rules.names import IDENTIFIER, RESERVED
 from holdfast.rules.operator import Op
 from holdfast.rules.predicate import Cell, Compare, Constant, IsNull, Predicate
@@ -43,6 +43,8 @@ def parse(text: str) -> Rule:
     >>> str(parse("not(s.zip = t.zip and t.city != s.city)"))
     'not(t.city != s.city and t.zip = s.zip)'
     """
+    if not isinstance(text, str):
+        raise RuleError(f"a rule is written as text, not {shown(text)}")
     return _Parser(text).rule()
 
 
@@ -243,11 +245,13 @@ class _Parser:
             raise self.fail(f"a quoted {word} such as {word} '2026-01-31{'T10:00:00Z' if word == 'timestamp' else ''}'")
         read = date.fromisoformat if word == "date" else datetime.fromisoformat
         try:
-            value = read(_unquoted(token))
-        except ValueError:
+            made = Constant.of(read(_unquoted(token)))
+        except (ValueError, OverflowError):
             raise self.fail(f"an ISO {word}") from None
+        if re.search(r"\.\d{7}", token.text):
+            raise self.fail("at most microseconds")
         self.at += 1
-        return Constant.of(value)
+        return made
 
 
 def _unquoted(token: Token) -> str:

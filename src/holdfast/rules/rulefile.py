@@ -12,12 +12,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 from ruamel.yaml import YAML
-from ruamel.yaml.error import MarkedYAMLError
+from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
 from holdfast.errors import HoldfastError, RuleError, shown
 from holdfast.rules.grammar import parse, parse_filter
 from holdfast.rules.predicate import Predicate
-from holdfast.rules.rule import Rule
+from holdfast.rules.rule import Dc, Fd, Ind, Key, Order, Rule
 
 Status = Literal["suggested", "accepted", "rejected", "retired"]
 Severity = Literal["error", "warn", "info"]
@@ -71,7 +71,9 @@ class RuleEntry(BaseModel):
 def as_entry(rule: Rule | str | RuleEntry, nulls: str = "sql") -> RuleEntry:
     """A rule in any form as an entry; a bare rule gets its own id and the given null policy."""
     if isinstance(rule, RuleEntry):
-        return rule
+        return rule if "nulls" in rule.model_fields_set else rule.model_copy(update={"nulls": nulls})
+    if not isinstance(rule, str | Key | Fd | Ind | Order | Dc):
+        raise RuleError(f"a rule is a text, a rule or an entry of a rule file, not {shown(rule)}")
     value = parse(rule) if isinstance(rule, str) else rule
     text = rule if isinstance(rule, str) else value.as_written
     return RuleEntry.model_validate({"id": value.id, "rule": text, "nulls": nulls})
@@ -117,6 +119,8 @@ class RuleFile:
         except MarkedYAMLError as error:
             line = f", line {error.problem_mark.line + 1}" if error.problem_mark else ""
             raise RuleError(f"{place}{line}: {error.problem or error}") from None
+        except (YAMLError, TypeError, ValueError) as error:
+            raise RuleError(f"{place}: {error}") from None
         return cls({} if document is None else document, place)
 
     @classmethod
@@ -136,7 +140,7 @@ class RuleFile:
     def add(self, rule: Rule | str, **fields: Any) -> RuleEntry:
         """Appends a rule; an equal one that is there already is an error."""
         text = str(rule)
-        entry = RuleEntry.model_validate({"id": parse(text).id, "rule": text} | fields)
+        (entry,) = _validated({"rules": [{"rule": text} | fields]}, self._place).rules
         if any(other.id == entry.id or other.value == entry.value for other in self.entries):
             raise RuleError(f"{self._place}: `{text}` is there already")
         if not self._document.get("rules"):
@@ -193,6 +197,8 @@ def _entries(document: Any, place: str) -> list[RuleEntry]:
 def _validated(document: Any, place: str) -> RuleFileModel:
     if not isinstance(document, dict):
         raise RuleError(f"{place}: a rule file is a mapping with `version` and `rules`")
+    if not isinstance(document.get("rules") or [], list):
+        raise RuleError(f"{place}: `rules` is a list")
     records = []
     for i, record in enumerate(document.get("rules") or []):
         try:

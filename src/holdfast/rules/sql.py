@@ -16,6 +16,7 @@ import sqlglot.expressions as e
 
 from holdfast.errors import RuleError, shown
 from holdfast.rules.bind import require_fits, require_predicates_fit, table_of
+from holdfast.rules.grammar import parse
 from holdfast.rules.operator import Op
 from holdfast.rules.predicate import Cell, Constant, IsNull, Predicate
 from holdfast.rules.rule import Ind, Rule, as_dc
@@ -29,7 +30,7 @@ POLICIES = ("equal", "distinct", "sql")
 
 
 def violations_sql(
-    rule: Rule,
+    rule: Rule | str,
     schemas: Schema | Mapping[str, Schema],
     *,
     key: Sequence[str] | str = (),
@@ -47,6 +48,7 @@ def violations_sql(
         raise RuleError(f"{shown(dialect)} is not one of the dialects {', '.join(DIALECTS)}")
     if nulls not in POLICIES:
         raise RuleError(f"{shown(nulls)} is not one of the null policies {', '.join(POLICIES)}")
+    rule = parse(rule) if isinstance(rule, str) else rule
     tables = {"data": schemas} if isinstance(schemas, Schema) else dict(schemas)
     require_fits(rule, tables)
     writer = _Writer(rule, tables, (key,) if isinstance(key, str) else tuple(key), nulls, dialect)

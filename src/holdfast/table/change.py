@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from holdfast.errors import Place, ReadError, SchemaError, shown
+from holdfast.errors import HoldfastError, Place, ReadError, SchemaError, shown
 from holdfast.table.read import LONE_NAME, Source, read
 from holdfast.table.schema import unknown_name
 
@@ -78,7 +78,11 @@ class Part:
         count = before.table.num_rows
         if after.table.num_rows != count:
             raise SchemaError(f"an update has {count} rows before and {after.table.num_rows} after; they go by pairs")
-        columns = after.table.select(before.table.column_names)
+        names = before.table.column_names
+        if set(names) != set(after.table.column_names):
+            odd = sorted(set(names) ^ set(after.table.column_names))[0]
+            raise SchemaError(f"{before.place.source}: column {shown(odd)} stands on one side of the update only")
+        columns = after.table.select(names)
         both = pa.concat_tables([before.table, columns], promote_options="permissive")
         place = _ChosenRows(before.place.source, np.tile(np.arange(count), 2))
         types = np.repeat(np.array([BEFORE, AFTER], dtype=np.int8), count)
@@ -110,8 +114,8 @@ class Feed:
         return [self.part]
 
 
-def read_feed(data: Any, *, batch: str | None = None) -> Iterator[tuple[str | None, list[Feed]]]:
-    """The batches of a change table: (batch id, one feed per table), in order.
+def read_feed(data: Any, *, batch: str | None = None) -> list[tuple[str | None, list[Feed]]]:
+    """The batches of a change table: (batch id, one feed per table), in order. All are looked at before any is given.
 
     The table has `_change_type` and optionally `_batch` and `_table`; other columns that begin with `_` are
     ignored metadata. A batch may not come back once another one has begun.
@@ -122,8 +126,10 @@ def read_feed(data: Any, *, batch: str | None = None) -> Iterator[tuple[str | No
         raise ReadError(
             f"{source.place.source}: a change table needs a column {CHANGE_TYPE} ({', '.join(CHANGE_TYPES)})"
         )
-    for name, rows in _runs(source, table, batch):
-        yield name, [_feed(source, target, rows[at]) for target, at in _by_table(table, rows)]
+    return [
+        (name, [_feed(source, target, rows[at]) for target, at in _by_table(source.place, table, rows)])
+        for name, rows in _runs(source, table, batch)
+    ]
 
 
 def _runs(source: Source, table: pa.Table, batch: str | None) -> Iterator[tuple[str | None, npt.NDArray[np.int64]]]:
@@ -143,11 +149,15 @@ def _runs(source: Source, table: pa.Table, batch: str | None) -> Iterator[tuple[
         yield codes.dictionary[int(at[start])].as_py(), rows_of
 
 
-def _by_table(table: pa.Table, rows: npt.NDArray[np.int64]) -> Iterator[tuple[str | None, npt.NDArray[np.int64]]]:
+def _by_table(
+    place: Place, table: pa.Table, rows: npt.NDArray[np.int64]
+) -> Iterator[tuple[str | None, npt.NDArray[np.int64]]]:
     if TABLE not in table.column_names:
         yield None, np.arange(len(rows))
         return
     codes = table.column(TABLE).take(rows).combine_chunks().cast(pa.string()).dictionary_encode()
+    if codes.null_count:
+        raise ReadError(f"{place.row(int(rows[pc.index(codes.is_null(), True).as_py()]))}: the {TABLE} is empty")
     for i, name in enumerate(codes.dictionary.to_pylist()):
         yield name, np.flatnonzero(codes.indices.to_numpy(zero_copy_only=False) == i)
 
@@ -190,7 +200,10 @@ Changes = Change | Feed | Sequence[Change | Feed]
 def by_table(changes: Changes, tables: Mapping[str, object]) -> dict[str, list[Part]]:
     """The parts of one batch by table, each table once; a change without a name means the only table."""
     made: dict[str, list[Part]] = {}
-    for change in [changes] if isinstance(changes, Change | Feed) else changes:
+    listed = [changes] if isinstance(changes, Change | Feed) else changes
+    if not isinstance(listed, Sequence) or not all(isinstance(change, Change | Feed) for change in listed):
+        raise HoldfastError(f"a batch is a Change or a list of changes, not {shown(changes)}")
+    for change in listed:
         name = change.table
         if name is None:
             if len(tables) > 1:

@@ -32,7 +32,7 @@ class TextDictionary:
 
     def __init__(self) -> None:
         self._stored: npt.NDArray[np.uint8] = np.zeros(1 << 12, dtype=np.uint8)
-        self._ends: npt.NDArray[np.int64] = np.zeros(1 << 8, dtype=np.int64)
+        self._offsets: npt.NDArray[np.int64] = np.zeros(1 + (1 << 8), dtype=np.int64)
         self._slots = np.zeros(1 << 9, dtype=np.uint64)
         self._size = 0
 
@@ -40,8 +40,12 @@ class TextDictionary:
         return self._size
 
     @property
+    def _ends(self) -> npt.NDArray[np.int64]:
+        return self._offsets[1:]
+
+    @property
     def _bytes_used(self) -> int:
-        return int(self._ends[self._size - 1]) if self._size else 0
+        return int(self._offsets[self._size])
 
     def encode(self, strings: pa.Array) -> Codes:
         """The codes of the strings, null where they are null; unknown strings get the next codes."""
@@ -76,14 +80,16 @@ class TextDictionary:
     def decode(self, codes: Codes) -> pa.Array:
         """The strings of the codes, as Arrow large strings."""
         null = codes == NULL
-        return self.strings().take(pa.array(np.where(null, 0, codes), mask=null))
+        return self._view().take(pa.array(np.where(null, 0, codes), mask=null))
 
-    def strings(self, start: int = 0) -> pa.Array:
-        """All strings from code `start` on, in code order; a copy, since the store may grow."""
-        begin = int(self._ends[start - 1]) if start else 0
-        offsets = np.concatenate([[0], self._ends[start : self._size] - begin]).astype(np.int64)
-        data = self._stored[begin : self._bytes_used].copy()
-        return pa.LargeStringArray.from_buffers(self._size - start, pa.py_buffer(offsets), pa.py_buffer(data))
+    def strings(self) -> pa.Array:
+        """All strings in code order; a copy, since the store may grow."""
+        return self.decode(np.arange(self._size))
+
+    def _view(self) -> pa.Array:
+        """All strings, without copying; only good until the next string is added."""
+        offsets, data = self._offsets[: self._size + 1], self._stored[: self._bytes_used]
+        return pa.LargeStringArray.from_buffers(self._size, pa.py_buffer(offsets), pa.py_buffer(data))
 
     def truncate(self, size: int) -> None:
         """Forgets the strings with codes from `size` on: the undo of a refused change. O(bytes kept)."""
@@ -94,7 +100,7 @@ class TextDictionary:
     def to_arrays(self, start: int = 0, stop: int | None = None) -> dict[str, npt.NDArray[np.generic]]:
         """The strings with codes from `start` to `stop`: all of them are the state, the last ones a delta."""
         stop = self._size if stop is None else stop
-        begin, end = (int(self._ends[size - 1]) if size else 0 for size in (start, stop))
+        begin, end = int(self._offsets[start]), int(self._offsets[stop])
         return {"bytes": self._stored[begin:end].copy(), "ends": self._ends[start:stop] - begin}
 
     def merge(self, delta: Arrays) -> None:
@@ -103,7 +109,7 @@ class TextDictionary:
         data = np.asarray(delta["bytes"], dtype=np.uint8)
         begin, size = self._bytes_used, self._size + len(ends)
         self._stored = _with_room(self._stored, begin + len(data))
-        self._ends = _with_room(self._ends, size)
+        self._offsets = _with_room(self._offsets, size + 1)
         self._stored[begin : begin + len(data)] = data
         self._ends[self._size : size] = ends
         self._size = size
@@ -122,7 +128,7 @@ class TextDictionary:
         if self._bytes_used + next_length > len(self._stored):
             self._stored = _with_room(self._stored, self._bytes_used + next_length)
         if self._size >= len(self._ends):
-            self._ends = _with_room(self._ends, self._size + 1)
+            self._offsets = _with_room(self._offsets, self._size + 2)
         if self._size >= len(self._slots) // 2:
             self._reindex(4 * len(self._slots))
 

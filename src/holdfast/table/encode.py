@@ -7,7 +7,7 @@ A value without a code is a `Problem`; nothing is rounded, clipped or dropped.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
@@ -64,17 +64,18 @@ def encode_table(
     table: pa.Table,
     words: TextDictionary,
     *,
-    textual: bool = False,
+    textual: bool | Collection[str] = False,
     most_problems: int | None = 1000,
 ) -> Encoded:
     """The codes of `table`, column by column in the order of `schema`. O(rows x columns).
 
-    `textual` sources (CSV) hold every value as text, which is read by the column's kind.
+    `textual` sources (CSV), or columns, hold every value as text, which is read by the column's kind.
     """
     codes = np.empty((len(schema), table.num_rows), dtype=np.int64)
     made = Encoded(schema, codes)
     for i, column in enumerate(schema.columns):
-        _encode_column(column, table.column(column.name), words, codes[i], made.problems, textual)
+        as_text = textual if isinstance(textual, bool) else column.name in textual
+        _encode_column(column, table.column(column.name), words, codes[i], made.problems, as_text)
         if most_problems is not None and len(made.problems) >= most_problems:
             break
     made.problems.sort(key=lambda problem: problem.row)
@@ -198,9 +199,12 @@ def _integral_floats(column: Column, values: pa.Array, _: TextDictionary) -> tup
 
 
 def _dates(column: Column, values: pa.Array, _: TextDictionary) -> tuple[Codes, Reasons]:
-    days = values.cast(pa.date32())  # date64 that is not midnight is refused by Arrow
-    codes = _filled(days.view(pa.int32()), 0).astype(np.int64)
-    codes[_nulls(values)] = NULL
+    null = _nulls(values)
+    if pa.types.is_date64(values.type):
+        raw = _filled(values.view(pa.int64()), 0)
+        return _refusing(raw // 86_400_000, null, raw % 86_400_000 != 0, "is not a whole day")
+    codes = _filled(values.view(pa.int32()), 0).astype(np.int64)
+    codes[null] = NULL
     return codes, {}
 
 

@@ -141,7 +141,9 @@ class Planner:
                 if column.name not in table.column_names:
                     table = table.append_column(column.name, pa.nulls(table.num_rows))
         try:
-            encoded = encode_table(schema, table, self.words, textual=source.textual, most_problems=None)
+            encoded = encode_table(
+                schema, table, self.words, textual=source.textual or self.declared, most_problems=None
+            )
         except SchemaError as error:
             raise SchemaError(f"{source.place.source}: {error}") from None
         reasons = {p.row: f"column {shown(p.column)}: {shown(p.value)} {p.reason}" for p in reversed(encoded.problems)}
@@ -276,7 +278,9 @@ class Planner:
         place = parts[events.part[first]].source.place.row(int(events.row[first]))
         more = f" (and {len(reasons) - 1} more such rows)" if len(reasons) > 1 else ""
         error = ValueRefused if events.reasons else ChangeRefused
-        raise error(f"{place}{', ' if events.reasons else ': '}{reasons[first]}{more}; nothing was applied")
+        raise error(
+            f"{place}{', ' if events.reasons else ': '}{reasons[first]}{more}; the batch was refused as a whole"
+        )
 
     def _bad_rows(self, parts: list[Part], events: _Events, reasons: dict[int, str]) -> list[Bad]:
         made = []

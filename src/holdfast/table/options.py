@@ -71,6 +71,8 @@ class Choices:
 
 def _names(choice: Names | Mapping[str, Names] | None, table: str) -> tuple[str, ...]:
     names = choice.get(table, ()) if isinstance(choice, Mapping) else choice or ()
+    if not isinstance(names, str | Sequence) or not all(isinstance(name, str) for name in names):
+        raise SchemaError(f"columns are given by name, not as {names!r}")
     return (names,) if isinstance(names, str) else tuple(names)
 
 

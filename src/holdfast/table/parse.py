@@ -24,7 +24,8 @@ _INTEGER = r"-?(0|[1-9][0-9]*)"
 _DECIMAL = r"-?(0|[1-9][0-9]*)(\.[0-9]+)?"
 _FLOAT = r"-?((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]+)?|[Nn]a[Nn]|-?([Ii]nf|[Ii]nfinity)"
 _BOOLEAN = r"true|false|True|False|TRUE|FALSE"
-_DATE = r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
+_YEAR = r"([1-9][0-9]{3}|0[1-9][0-9]{2}|00[1-9][0-9]|000[1-9])"  # there is no year 0
+_DATE = _YEAR + r"-[0-9]{2}-[0-9]{2}"
 _TIMESTAMP = _DATE + r"([T ][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?(Z|[-+][0-9]{2}:?[0-9]{2})?)?"
 _LARGEST = 2**63 - 1
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -85,7 +86,16 @@ def _decimal(column: Column, text: str) -> int:
 
 def _float(_: Column, text: str) -> int:
     _require(_FLOAT, text, "is not a number")
-    return int(float_codes(np.array([float(text)]))[0])
+    value = float(text)
+    if abs(value) in (0.0, float("inf")) and _lost(text):
+        raise Unreadable("is too large or too small for a 64-bit float")
+    return int(float_codes(np.array([value]))[0])
+
+
+def _lost(text: str) -> bool:
+    """Whether text that reads as zero or infinity says something else."""
+    digits = re.split("[eE]", text)[0]
+    return any(digit in "123456789" for digit in digits)
 
 
 def _boolean(_: Column, text: str) -> int:
@@ -160,7 +170,9 @@ def _fast_decimals(column: Column, texts: pa.Array) -> Codes | None:
 
 
 def _fast_floats(_: Column, texts: pa.Array) -> Codes | None:
-    return float_codes(texts.cast(pa.float64()).to_numpy(zero_copy_only=False))
+    values = texts.cast(pa.float64()).to_numpy(zero_copy_only=False)
+    extreme = texts.filter(pa.array((values == 0) | np.isinf(values)))
+    return None if any(_lost(text) for text in extreme.to_pylist()) else float_codes(values)
 
 
 def _fast_booleans(_: Column, texts: pa.Array) -> Codes | None:

@@ -28,6 +28,7 @@ from holdfast.table.schema import (
     column_of_type_text,
     is_string,
     unknown_name,
+    value_type,
 )
 
 LONE_NAME = "data"
@@ -91,7 +92,7 @@ def _to_arrow(data: Any, name: str) -> pa.Table:
             return data.to_arrow_table()
         if hasattr(data, "__arrow_c_stream__"):
             return pa.table(data)
-    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+    except (pa.ArrowException, ValueError, AttributeError, TypeError) as error:
         raise ReadError(f"table {shown(name)} cannot be read: {error}") from error
     raise ReadError(
         f"table {shown(name)}: a {type(data).__name__} is not a table; give a pandas, Polars, Arrow, DuckDB or Spark "
@@ -129,8 +130,9 @@ def _read_csv(path: Path) -> pa.Table:
         column_types=dict.fromkeys(names, pa.string()), null_values=[""], strings_can_be_null=True
     )
     options = pa.csv.ReadOptions(column_names=names, skip_rows=1, block_size=1 << 24)
+    parsing = pa.csv.ParseOptions(newlines_in_values=True, ignore_empty_lines=len(names) > 1)  # of one column: a null
     try:
-        return pa.csv.read_csv(path, options, pa.csv.ParseOptions(newlines_in_values=True), convert)
+        return pa.csv.read_csv(path, options, parsing, convert)
     except pa.ArrowInvalid as error:
         if "UTF8" in str(error):
             raise ReadError(_wrong_encoding(path)) from error
@@ -242,13 +244,8 @@ def conform(source: Source, schema: Schema, names: Iterable[str]) -> Source:
 
 
 def _needs_cast(column: Column, type_: pa.DataType, textual: bool) -> bool:
-    if textual or pa.types.is_null(type_):
-        return False
-    try:
-        kind = column_of_arrow(pa.field(column.name, type_)).kind
-    except SchemaError:
-        return column.kind is Kind.TEXT
-    return kind is not column.kind
+    """Anything can be read as text. Other kinds are reached by exact encoding, or by parsing text, or not at all."""
+    return not textual and column.kind is Kind.TEXT and not is_string(value_type(type_)) and not pa.types.is_null(type_)
 
 
 def _cast(source: Source, column: Column, values: pa.ChunkedArray) -> pa.ChunkedArray:

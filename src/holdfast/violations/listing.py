@@ -121,10 +121,10 @@ class BatchViolations:
     def _listed(self, asked: Asked, listed: Listed | None) -> pa.Table:
         if listed is not None:
             return listed.as_asked(asked)
-        rule, count = self.names.checked[asked.number].rule, self.by_rule[asked.number].count
+        rule, found = self.names.checked[asked.number].rule, self.by_rule[asked.number]
         raise RuleError(
-            f"`{rule}` has {count:,} violations, too many to list those of a batch; their numbers are exact, and "
-            f"Rulebook.violations lists them with a limit"
+            f"`{rule}`: {found.count_added:,} violations came and {found.count_removed:,} went, too many to list; "
+            f"the numbers are exact, and Rulebook.violations lists those that stand, with a limit"
         )
 
     @property

@@ -22,9 +22,9 @@ from holdfast.violations.pairs import Ids, Pairs
 _OPS = {Op.EQ: kernel.EQ, Op.NE: kernel.NE, Op.LT: kernel.LT, Op.LE: kernel.LE, Op.GT: kernel.GT, Op.GE: kernel.GE}
 _POLICIES = {"equal": kernel.NULL_EQUAL, "distinct": kernel.NULL_DISTINCT, "sql": kernel.NULL_SQL}
 ENTER, LEAVE, ASK = 1, 0, 2
-_FIRST_ROOM = 1 << 12
+_FIRST_ROOM, _ENOUGH_ROOM = 1 << 12, 1 << 22
 
-Part = tuple[Ids, Ids, npt.NDArray[np.int32]]  # t, s, rule
+Part = tuple[Ids, Ids, npt.NDArray[np.int32] | None]  # t, s, rule (None where there is only one)
 
 
 class PairIndex:
@@ -45,6 +45,9 @@ class PairIndex:
         self._symmetric = np.array([r.symmetric for r in rules], np.uint8)
         self._ops_t = np.array([[_OPS[op] for op in r.ops] for r in rules], np.int64).reshape(len(rules), dims)
         self._ops_s = np.array([[_OPS[op.mirror] for op in r.ops] for r in rules], np.int64).reshape(len(rules), dims)
+        self._operands = group.operands
+        self._plain = [o.column for o in self._operands] if all(o.form is None for o in self._operands) else None
+        self._places = [(group.positions(side.key), group.positions(side.dims)) for side in (rules[0].t, rules[0].s)]
         self._query = np.zeros((dims, 4), np.int64)
         self._found = _room(len(rules), _FIRST_ROOM)
 
@@ -90,7 +93,7 @@ class PairIndex:
             counts[row], found.counts[rule] = found.counts[rule], 0
             row = row_done
         made.append(self._flush(found, batch.versions))
-        t, s, _ = (np.concatenate(column) for column in zip(*made, strict=True))
+        t, s, _ = _joined(made)
         kept = t != s
         return Pairs(t[kept], s[kept]), counts - self._with_itself(rule, codes)
 
@@ -102,9 +105,9 @@ class PairIndex:
         return found & rows_that_satisfy(compiled.t.where, schema, codes, self.words, "sql")
 
     def _with_room(self, found: kernel.Found, made: list[Part], versions: npt.NDArray[np.int32]) -> kernel.Found:
-        """Room for the answers that did not fit: what is there is taken out; if there was nothing, more room."""
+        """Room for the answers that did not fit: what is there is taken out, and next time there is more room."""
         made.append(self._flush(found, versions))
-        if len(made[-1][0]):
+        if len(made[-1][0]) and len(found.partner) >= _ENOUGH_ROOM:
             return found
         larger = _room(len(found.counts), 2 * len(found.partner))
         larger.counts[:] = found.counts
@@ -126,7 +129,7 @@ class PairIndex:
         self._box_s, self._box_t = box_s, box_s if self.group.shared else box_t
 
     def _batch(self, codes: Codes, versions: npt.NDArray[np.int32]) -> kernel.Batch:
-        return kernel.Batch(self.group.codes(codes), versions)
+        return kernel.Batch(codes[self._plain] if self._plain is not None else self.group.codes(codes), versions)
 
     def _allowed(self, side: Side, codes: Codes) -> npt.NDArray[np.uint8]:
         """Who may stand in a role: rows that pass its filter and whose key can be equal to another."""
@@ -138,11 +141,12 @@ class PairIndex:
 
     def _roles(self, codes: Codes) -> tuple[kernel.Role, kernel.Role]:
         rule: PairRule = self.group.rules[0]
-        made = []
-        for side, ops in ((rule.t, self._ops_t), (rule.s, self._ops_s)):
-            key, dims = self.group.positions(side.key), self.group.positions(side.dims)
-            made.append(kernel.Role(key, dims, ops, self._allowed(side, codes)))
-        return made[0], made[1]
+        member_t = self._allowed(rule.t, codes)
+        member_s = member_t if self.group.shared else self._allowed(rule.s, codes)
+        return (
+            kernel.Role(*self._places[0], self._ops_t, member_t),
+            kernel.Role(*self._places[1], self._ops_s, member_s),
+        )
 
     def _process(
         self, codes: Codes, versions: npt.NDArray[np.int32], limits: list[int], mode: int
@@ -171,9 +175,9 @@ class PairIndex:
         counts = found.counts * np.where(self._symmetric == 1, 2, 1)
         wanted[counts > most] = 0
         found.counts[:] = 0
-        t, s, rules = (np.concatenate(column) for column in zip(*made, strict=True))
+        everything = _joined(made)
         pairs = [
-            self._of_rule(t, s, rules, i, symmetric=bool(self._symmetric[i])) if wanted[i] else Pairs.none()
+            self._of_rule(everything, i, symmetric=bool(self._symmetric[i])) if wanted[i] else Pairs.none()
             for i in range(len(limits))
         ]
         return pairs, [bool(w) for w in wanted], counts
@@ -187,26 +191,38 @@ class PairIndex:
 
     def _flush(self, found: kernel.Found, versions: npt.NDArray[np.int32]) -> Part:
         """(t, s, rule) of what was emitted since the last time."""
-        used = int(found.used[0])
-        found.used[0] = 0
-        asker, partner = self._row_of[versions[found.asker[:used]]], self._row_of[found.partner[:used]]
-        as_t = found.as_t[:used] == 1
-        return np.where(as_t, asker, partner), np.where(as_t, partner, asker), found.rule[:used].copy()
+        used, answered = found.used.tolist()
+        found.used[:] = 0
+        asker, rule, as_t, count = found.answers[:answered].T
+        partners = self._row_of[found.partner[:used]]
+        askers = np.repeat(self._row_of[versions[asker]], count)
+        rules = np.repeat(rule, count) if len(self.group.rules) > 1 else None
+        if as_t.all():
+            return askers, partners, rules
+        turned = np.repeat(as_t == 1, count)
+        return np.where(turned, askers, partners), np.where(turned, partners, askers), rules
 
-    def _of_rule(self, t: Ids, s: Ids, rules: npt.NDArray[np.int32], rule: int, *, symmetric: bool) -> Pairs:
-        mine = rules == rule
-        t, s = t[mine], s[mine]
+    def _of_rule(self, part: Part, rule: int, *, symmetric: bool) -> Pairs:
+        t, s, rules = part
+        if rules is not None:
+            t, s = t[rules == rule], s[rules == rule]
         return Pairs(np.concatenate([t, s]), np.concatenate([s, t])) if symmetric else Pairs(t, s)
+
+
+def _joined(parts: list[Part]) -> Part:
+    if len(parts) == 1:
+        return parts[0]
+    t, s = (np.concatenate([part[i] for part in parts]) for i in (0, 1))
+    rules = [part[2] for part in parts if part[2] is not None]
+    return t, s, np.concatenate(rules) if rules else None
 
 
 def _room(rules: int, size: int) -> kernel.Found:
     return kernel.Found(
         partner=np.zeros(size, np.int32),
-        asker=np.zeros(size, np.int32),
-        rule=np.zeros(size, np.int32),
-        as_t=np.zeros(size, np.uint8),
+        answers=np.zeros((max(size // 4, 2 * rules + 2), 4), np.int32),
         counts=np.zeros(rules, np.int64),
-        used=np.zeros(1, np.int64),
+        used=np.zeros(2, np.int64),
     )
 
 
