@@ -18,7 +18,7 @@ from holdfast.arrays import Arrays, joined, split
 from holdfast.errors import HoldfastError, NotAvailable, RuleError, SchemaError, StoreError, shown
 from holdfast.outcome import Outcome
 from holdfast.rules.bind import require_fits, require_predicates_fit, table_of
-from holdfast.rules.rule import Ind, Rule, as_dc
+from holdfast.rules.rule import Rule
 from holdfast.rules.rulefile import RuleEntry, as_entry
 from holdfast.rules.ruleset import RuleSet
 from holdfast.store.disk import Disk
@@ -33,8 +33,8 @@ from holdfast.table.read import Source, read_all
 from holdfast.table.rows import RowDelta, Rows
 from holdfast.table.schema import Schema, unknown_name
 from holdfast.violations.detect import Checked, Detector
-from holdfast.violations.explain import Clash, Explanation, causes, worst_rows
-from holdfast.violations.listing import BatchViolations, Listed, RuleNames, RuleViolations, names_of
+from holdfast.violations.explain import Explanation, explanation
+from holdfast.violations.listing import BatchViolations, Listed, RuleNames, RuleViolations
 from holdfast.violations.pairs import Pairs, RowChange, ViolationDelta
 
 POLICIES = ("equal", "distinct", "sql")
@@ -395,45 +395,10 @@ class Rulebook:
         self._require_usable()
         asked, detector = self._names.find(rule), self._detect()
         item, name = self._names.checked[asked.number], detector.table_of(asked.number)
-        rows = self._rows[name]
-        pairs = asked.turned(detector.pairs(asked.number, rows, look_at))
-        shown = Pairs(pairs.t[:limit], None if pairs.s is None else pairs.s[:limit])
-        return Explanation(
-            rule=str(rule) if isinstance(rule, str) and rule not in self._names.ids else item.rule.as_written,
-            count=self.count_violations(rule),
-            looked_at=len(pairs),
-            worst=[(self._row_names(name, [row])[0], count) for row, count in worst_rows(pairs, limit)],
-            clashes=self._clashes(item, name, shown),
-            causes=[
-                (self._row_names(name, c.rows[:limit]), c.pairs, self._row_names(name, c.remove), c.exact)
-                for c in causes(pairs)[:limit]
-            ],
-        )
-
-    def _row_names(self, table: str, ids: list[int]) -> list[Any]:
-        found: list[Any] = names_of(np.array(ids, np.int64), self._rows[table], self._words).to_pylist()
-        return found
-
-    def _clashes(self, item: Checked, name: str, pairs: Pairs) -> list[Clash]:
-        """The compared values of some pairs, side by side."""
-        if isinstance(item.rule, Ind):
-            columns = list(item.rule.left)
-        else:
-            columns = list(dict.fromkeys(c.column for p in sorted(as_dc(item.rule).written, key=str) for c in p.cells))
-        rows, schema = self._rows[name], self.schemas[name]
-        sides = [decode_table(schema, rows.codes_of(ids), self._words) for ids in (pairs.t, pairs.s) if ids is not None]
-        names = [self._row_names(name, ids.tolist()) for ids in (pairs.t, pairs.s) if ids is not None]
-        return [
-            Clash(
-                names[0][i],
-                names[1][i] if len(sides) > 1 else None,
-                {
-                    c: (sides[0].column(c)[i].as_py(), sides[1].column(c)[i].as_py() if len(sides) > 1 else None)
-                    for c in columns
-                },
-            )
-            for i in range(len(pairs))
-        ]
+        pairs = asked.turned(detector.pairs(asked.number, self._rows[name], look_at))
+        by_id = isinstance(rule, str) and rule in self._names.ids
+        text = item.rule.as_written if by_id else str(rule)
+        return explanation(item, text, self.count_violations(rule), pairs, self._rows[name], self._words, limit)
 
     def plan(self) -> str:
         """How the rules are checked, in words."""

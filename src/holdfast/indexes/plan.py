@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from holdfast.rules.bind import is_symmetric
 from holdfast.rules.operator import Op
 from holdfast.rules.predicate import Cell, Compare, Predicate
 from holdfast.rules.rule import Dc, Rule, as_dc
@@ -81,7 +82,7 @@ def compile_rule(rule: Rule, schema: Schema, nulls: str, where: frozenset[Predic
         Side(tuple(pair[i] for pair in equal), tuple(pair[i] for pair, _ in rest), _filter(dc, row), where)
         for i, row in enumerate("ts")
     )
-    return PairRule(rule, t, s, tuple(op for _, op in rest), nulls, dc.mirrored() == dc.predicates)
+    return PairRule(rule, t, s, tuple(op for _, op in rest), nulls, is_symmetric(dc))
 
 
 def _operands(predicate: Compare, schema: Schema) -> tuple[Operand, Operand]:

@@ -162,8 +162,7 @@ class Detector:
         """
         item = self.checked[number]
         if number in self._inclusions:
-            found = self._inclusions[number].violating()
-            return Pairs(found.t[:limit])
+            return self._inclusions[number].violating().first(limit)
         ids = rows.ids()
         if item.is_single:
             return Pairs(ids[self._violate(item, self._table[number], rows.codes())][:limit])
@@ -174,7 +173,7 @@ class Detector:
             part = ids[start : start + step]
             found = found + index.partners(part, rows.codes_of(part), numbers.index(number))[0].ordered()
             if limit is not None and len(found) >= limit:
-                return Pairs(found.t[:limit], found.s[:limit] if found.s is not None else None)
+                return found.first(limit)
         return found
 
     def per_row(self, number: int, rows: Rows) -> tuple[Ids, np.ndarray]:

@@ -9,9 +9,16 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
+from holdfast.rules.rule import Ind, as_dc
+from holdfast.table.dictionary import TextDictionary
+from holdfast.table.encode import decode_table
+from holdfast.table.rows import Rows
+from holdfast.violations.detect import Checked
+from holdfast.violations.listing import names_of
 from holdfast.violations.pairs import Pairs
 
 EXACT_UP_TO = 24
@@ -63,6 +70,45 @@ class Explanation:
             )
             lines.append(f"  {clash.t}{'' if clash.s is None else f' with {clash.s}'}: {sides}")
         return "\n".join(lines)
+
+
+def explanation(
+    item: Checked, text: str, count: int, pairs: Pairs, rows: Rows, words: TextDictionary, limit: int
+) -> Explanation:
+    """What is behind these violations of a rule (the first of `count`), with the rows as people know them."""
+
+    def named(ids: list[Row]) -> list[Any]:
+        made: list[Any] = names_of(np.array(ids, np.int64), rows, words).to_pylist()
+        return made
+
+    return Explanation(
+        rule=text,
+        count=count,
+        looked_at=len(pairs),
+        worst=[(named([row])[0], number) for row, number in worst_rows(pairs, limit)],
+        clashes=_clashes(item, pairs.first(limit), rows, words),
+        causes=[(named(c.rows[:limit]), c.pairs, named(c.remove), c.exact) for c in causes(pairs)[:limit]],
+    )
+
+
+def _clashes(item: Checked, pairs: Pairs, rows: Rows, words: TextDictionary) -> list[Clash]:
+    """The compared values of some pairs, side by side."""
+    ids = [side for side in (pairs.t, pairs.s) if side is not None]
+    names = [names_of(side, rows, words).to_pylist() for side in ids]
+    cells = [decode_table(rows.schema, rows.codes_of(side), words).to_pylist() for side in ids]
+    made = []
+    for i in range(len(pairs)):
+        t, s = names[0][i], names[1][i] if len(ids) > 1 else None
+        values = {c: (cells[0][i][c], cells[1][i][c] if len(ids) > 1 else None) for c in _compared(item)}
+        made.append(Clash(t, s, values))
+    return made
+
+
+def _compared(item: Checked) -> list[str]:
+    """The columns that the rule looks at."""
+    if isinstance(item.rule, Ind):
+        return list(item.rule.left)
+    return list(dict.fromkeys(c.column for p in sorted(as_dc(item.rule).written, key=str) for c in p.cells))
 
 
 def worst_rows(pairs: Pairs, most: int) -> list[tuple[Row, int]]:

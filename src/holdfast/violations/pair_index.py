@@ -14,13 +14,14 @@ from holdfast.indexes.box import empty_box, grown, nbytes, with_versions
 from holdfast.indexes.plan import Group, PairRule, Side
 from holdfast.indexes.rowtest import rows_that_satisfy
 from holdfast.kernels import box as kernel
+from holdfast.kernels import box_search as search
 from holdfast.rules.operator import Op
 from holdfast.rules.rule import as_dc
 from holdfast.table.dictionary import Codes, TextDictionary
 from holdfast.violations.pairs import Ids, Pairs
 
-_OPS = {Op.EQ: kernel.EQ, Op.NE: kernel.NE, Op.LT: kernel.LT, Op.LE: kernel.LE, Op.GT: kernel.GT, Op.GE: kernel.GE}
-_POLICIES = {"equal": kernel.NULL_EQUAL, "distinct": kernel.NULL_DISTINCT, "sql": kernel.NULL_SQL}
+_OPS = {Op.EQ: search.EQ, Op.NE: search.NE, Op.LT: search.LT, Op.LE: search.LE, Op.GT: search.GT, Op.GE: search.GE}
+_POLICIES = {"equal": search.NULL_EQUAL, "distinct": search.NULL_DISTINCT, "sql": search.NULL_SQL}
 ENTER, LEAVE, ASK = 1, 0, 2
 _FIRST_ROOM, _ENOUGH_ROOM = 1 << 12, 1 << 22
 
@@ -83,7 +84,7 @@ class PairIndex:
         counts, found, row = np.zeros(len(ids), np.int64), self._found, 0
         made: list[Part] = []
         while row < len(ids):
-            row_done, status = kernel.process(
+            row_done, status = search.process(
                 self._box_s, self._box_t, self.group.shared, t_role, s_role, batch, self._policies,
                 all_but_one, skip_all, wanted, ASK, self._query, found, row,
             )  # fmt: skip
@@ -104,7 +105,7 @@ class PairIndex:
         found = rows_that_satisfy(predicates, schema, codes, self.words, compiled.nulls)
         return found & rows_that_satisfy(compiled.t.where, schema, codes, self.words, "sql")
 
-    def _with_room(self, found: kernel.Found, made: list[Part], versions: npt.NDArray[np.int32]) -> kernel.Found:
+    def _with_room(self, found: search.Found, made: list[Part], versions: npt.NDArray[np.int32]) -> search.Found:
         """Room for the answers that did not fit: what is there is taken out, and next time there is more room."""
         made.append(self._flush(found, versions))
         if len(made[-1][0]) and len(found.partner) >= _ENOUGH_ROOM:
@@ -128,8 +129,8 @@ class PairIndex:
     def _set_boxes(self, box_s: kernel.Box, box_t: kernel.Box) -> None:
         self._box_s, self._box_t = box_s, box_s if self.group.shared else box_t
 
-    def _batch(self, codes: Codes, versions: npt.NDArray[np.int32]) -> kernel.Batch:
-        return kernel.Batch(codes[self._plain] if self._plain is not None else self.group.codes(codes), versions)
+    def _batch(self, codes: Codes, versions: npt.NDArray[np.int32]) -> search.Batch:
+        return search.Batch(codes[self._plain] if self._plain is not None else self.group.codes(codes), versions)
 
     def _allowed(self, side: Side, codes: Codes) -> npt.NDArray[np.uint8]:
         """Who may stand in a role: rows that pass its filter and whose key can be equal to another."""
@@ -139,13 +140,13 @@ class PairIndex:
                 allowed &= rows_that_satisfy(tests, self.group.schema, codes, self.words, nulls)
         return allowed.astype(np.uint8)
 
-    def _roles(self, codes: Codes) -> tuple[kernel.Role, kernel.Role]:
+    def _roles(self, codes: Codes) -> tuple[search.Role, search.Role]:
         rule: PairRule = self.group.rules[0]
         member_t = self._allowed(rule.t, codes)
         member_s = member_t if self.group.shared else self._allowed(rule.s, codes)
         return (
-            kernel.Role(*self._places[0], self._ops_t, member_t),
-            kernel.Role(*self._places[1], self._ops_s, member_s),
+            search.Role(*self._places[0], self._ops_t, member_t),
+            search.Role(*self._places[1], self._ops_s, member_s),
         )
 
     def _process(
@@ -160,7 +161,7 @@ class PairIndex:
         made: list[Part] = []
         row, now = 0, mode
         while row < len(versions):
-            row, status = kernel.process(
+            row, status = search.process(
                 self._box_s, self._box_t, self.group.shared, t_role, s_role, batch, self._policies,
                 skip_none, self._symmetric, wanted, now, self._query, found, row,
             )  # fmt: skip
@@ -189,7 +190,7 @@ class PairIndex:
             return None
         return np.lexsort([codes[o.column] for o in (side.dims[0], *side.key)])
 
-    def _flush(self, found: kernel.Found, versions: npt.NDArray[np.int32]) -> Part:
+    def _flush(self, found: search.Found, versions: npt.NDArray[np.int32]) -> Part:
         """(t, s, rule) of what was emitted since the last time."""
         used, answered = found.used.tolist()
         found.used[:] = 0
@@ -217,8 +218,8 @@ def _joined(parts: list[Part]) -> Part:
     return t, s, np.concatenate(rules) if rules else None
 
 
-def _room(rules: int, size: int) -> kernel.Found:
-    return kernel.Found(
+def _room(rules: int, size: int) -> search.Found:
+    return search.Found(
         partner=np.zeros(size, np.int32),
         answers=np.zeros((max(size // 4, 2 * rules + 2), 4), np.int32),
         counts=np.zeros(rules, np.int64),

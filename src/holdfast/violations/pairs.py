@@ -34,6 +34,9 @@ class Pairs:
         order = np.lexsort((self.s, self.t))
         return Pairs(self.t[order], self.s[order])
 
+    def first(self, count: int | None) -> Pairs:
+        return Pairs(self.t[:count], None if self.s is None else self.s[:count])
+
     def without(self, others: Pairs) -> Pairs:
         """The pairs that are not among the others. O(pairs), expected."""
         if not len(self) or not len(others):
