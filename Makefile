@@ -39,7 +39,7 @@ test-data: setup  ## tests on the real tables under HOLDFAST_DATA; fails when th
 	HOLDFAST_DATA_REQUIRED=1 $(PYTEST) -m data
 
 test-tools: setup  ## other tools in their own environments under .tools/
-	$(PYTEST) -m tools
+	$(PYTEST) -m tools || [ $$? -eq 5 ]  # 5: no tool is driven yet
 
 mutants: setup  ## every listed mutation of the code is killed by a test
 	$(BIN)/python -m tests.mutants

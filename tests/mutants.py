@@ -70,7 +70,7 @@ MUTANTS = [
     Mutant("store/disk.py", "self.link(temporary, path)", "temporary.replace(path)", "test_store.py"),
     Mutant("store/store.py", "or hashlib.sha256(buffer).hexdigest() != ref.sha256", "", "test_store.py"),
     Mutant("rulebook.py", "self._words.to_arrays(0, words)", "self._words.to_arrays()", "test_laws.py"),
-    Mutant("rulebook.py", "            self._stale = self._store is not None\n", "            pass\n", "test_store.py"),
+    Mutant("rulebook.py", "self._stale, self._detector = self._store is not None, None", "pass", "test_store.py"),
     Mutant("rulebook.py", "            self._words.truncate(known)\n", "            pass\n", "test_rulebook.py"),
     # indexes and violations
     Mutant("kernels/box_search.py", "return (LEAST + 1 if policy == NULL_SQL else LEAST), MOST, value", "return LEAST, MOST, value", "test_violations.py"),

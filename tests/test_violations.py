@@ -309,6 +309,18 @@ def test_a_refused_change_leaves_the_violations_as_they_are(tmp_path):
     assert book.apply(hf.Change(inserts=pa.table({"id": [3], "a": [5]}))).violations.of("key(a)").count == 2
 
 
+def test_a_change_that_cannot_be_compared_leaves_nothing_behind(tmp_path):
+    """Refused while the rules look at it, after its words were read: they must not be missing later."""
+    rows = pa.table({"n": [1], "x": [1.0], "word": ["one"]})
+    book = hf.Rulebook.create(tmp_path / "book", rows, rules=["not(t.n = s.x)"])
+    with pytest.raises(hf.SchemaError, match="too large to be compared exactly"):
+        book.apply(hf.Change(inserts=pa.table({"n": [2**62], "x": [1.0], "word": ["two"]})))
+    book.apply(hf.Change(inserts=pa.table({"n": [1], "x": [2.0], "word": ["two"]})))
+    again = hf.Rulebook.open(tmp_path / "book")
+    assert again.table()["word"].to_pylist() == ["one", "two"] == book.table()["word"].to_pylist()
+    assert again.count_violations("not(t.n = s.x)") == 1 == book.count_violations("not(t.n = s.x)")
+
+
 # --- explanations ---------------------------------------------------------------------------------------------
 
 

@@ -177,18 +177,12 @@ class Rulebook:
         known = len(self._words)
         try:
             effects = self._plan(by_table(change, self._tables), quarantine=on_error == "quarantine")
+            found, removed = self._follow(effects)
+            delta = self._delta(effects, found, known, version, batch, source)
         except BaseException:
             self._words.truncate(known)
             raise
-        changes = {name: self._row_change(name, effect.delta) for name, effect in effects.items()}
-        try:
-            found = self._detect().apply(changes) if self._entries else {}
-            removed = {i: self._listed(i, d.removed) if d.listed else None for i, d in found.items()}
-            delta = self._delta(effects, found, known, version, batch, source)
-            self._publish(delta, known)
-        except BaseException:
-            self._detector = None  # it may be ahead of the rows
-            raise
+        self._publish(delta, known)
         return Outcome(
             version,
             batch,
@@ -197,6 +191,16 @@ class Rulebook:
             quarantined=[b for effect in effects.values() for b in effect.quarantined],
             violations=self._batch_violations(found, removed),
         )
+
+    def _follow(self, effects: dict[str, Effect]) -> tuple[dict[int, ViolationDelta], dict[int, Listed | None]]:
+        """What the effects do to the violations, with those that go listed while their rows are still there."""
+        changes = {name: self._row_change(name, effect.delta) for name, effect in effects.items()}
+        try:
+            found = self._detect().apply(changes) if self._entries else {}
+            return found, {i: self._listed(i, d.removed) if d.listed else None for i, d in found.items()}
+        except BaseException:
+            self._detector = None  # it may be ahead of the rows
+            raise
 
     def _row_change(self, name: str, delta: RowDelta) -> RowChange:
         """The delta with what was there before, for those who follow the rows."""
@@ -279,7 +283,7 @@ class Rulebook:
             with _uninterrupted():
                 self._merge(split(delta))
         except BaseException:
-            self._stale = self._store is not None
+            self._stale, self._detector = self._store is not None, None
             raise
 
     def _merge(self, states: Mapping[str, Arrays]) -> None:
