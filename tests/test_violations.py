@@ -408,3 +408,14 @@ def test_null_policies_of_files_give_way_to_those_that_are_asked_for(tmp_path):
 
 def test_one_row_denials_are_single():
     assert hf.parse("not(t.a < 5)").is_one_row and isinstance(hf.parse("not(t.a < 5)"), Dc)
+
+
+@pytest.mark.parametrize("nulls", hs.POLICIES)
+@pytest.mark.parametrize("op", ["=", "!=", "<", "<=", ">", ">="])
+@pytest.mark.parametrize("literal", ["1", "1.5"])
+def test_constants_and_nulls(nulls, op, literal):
+    rows = [{"a": value} for value in (None, 0, 1, 2)]
+    for rule in (f"not(t.a {op} {literal})", f"not(t.a {op} {literal} and t.a != s.a)"):
+        found = hf.check(pa.table({"a": [row["a"] for row in rows]}), [rule], nulls=nulls).pairs(rule)
+        expected = naive.violations(hf.parse(rule), rows, nulls)
+        assert pairs_of(found) == {p if isinstance(p, tuple) else (p,) for p in expected}
