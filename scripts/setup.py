@@ -63,23 +63,17 @@ def lock_entries() -> list[str]:
     return re.split(r"\n(?=[A-Za-z0-9])", LOCK.read_text(encoding="utf-8").strip())
 
 
+def pip_install(*what: str | Path) -> None:
+    """Installs exactly this, and nothing that it depends on: the lock has it all."""
+    run(PYTHON, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", *what)
+
+
 def install(entries: list[str]) -> None:
     """Installs exactly these entries; pip checks every hash."""
     with tempfile.NamedTemporaryFile("w", suffix=".txt", encoding="utf-8") as file:
         file.write("\n".join(entries) + "\n")
         file.flush()
-        run(
-            PYTHON,
-            "-m",
-            "pip",
-            "install",
-            "--quiet",
-            "--disable-pip-version-check",
-            "--require-hashes",
-            "--no-deps",
-            "-r",
-            file.name,
-        )
+        pip_install("--require-hashes", "-r", file.name)
 
 
 def once(name: str, *inputs: str | bytes) -> tuple[bool, Path, str]:
@@ -104,18 +98,7 @@ def install_project() -> None:
     todo, stamp, value = once("project", (ROOT / "pyproject.toml").read_bytes(), str(ROOT))
     if todo:
         say("installing holdfast itself")
-        run(
-            PYTHON,
-            "-m",
-            "pip",
-            "install",
-            "--quiet",
-            "--disable-pip-version-check",
-            "--no-deps",
-            "--no-build-isolation",
-            "--editable",
-            ROOT,
-        )
+        pip_install("--no-build-isolation", "--editable", ROOT)
         stamp.write_text(value)
 
 

@@ -76,6 +76,11 @@ def test_every_change_tells_what_it_changed(case):
             assert pairs_of(out.violations.removed(name)) == before[name] - now
             assert book.count_violations(name) == len(now) == out.violations.of(name).count
             assert pairs_of(book.violations(name)) == now
+            ids, counts = book._detect().per_row(book._names.find(name).number, book._rows["data"])
+            as_t = [pair[0] for pair in now]
+            assert counts.tolist() == [as_t.count(key) for key in book.table()[ID].to_pylist()] and len(ids) == len(
+                rows
+            )
             before[name] = now
 
 

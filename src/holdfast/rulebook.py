@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import threading
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -17,7 +18,7 @@ import pyarrow as pa
 from holdfast.arrays import Arrays, joined, split
 from holdfast.errors import HoldfastError, NotAvailable, RuleError, SchemaError, StoreError, shown
 from holdfast.outcome import Outcome
-from holdfast.rules.bind import require_fits, require_predicates_fit, table_of
+from holdfast.rules.bind import require_fits, require_policy, require_predicates_fit, table_of
 from holdfast.rules.rule import Rule
 from holdfast.rules.rulefile import RuleEntry, as_entry
 from holdfast.rules.ruleset import RuleSet
@@ -36,8 +37,6 @@ from holdfast.violations.detect import Checked, Detector
 from holdfast.violations.explain import Explanation, explanation
 from holdfast.violations.listing import BatchViolations, Listed, RuleNames, RuleViolations
 from holdfast.violations.pairs import Pairs, RowChange, ViolationDelta
-
-POLICIES = ("equal", "distinct", "sql")
 
 
 class Rulebook:
@@ -93,13 +92,14 @@ class Rulebook:
         """
         if kinds:
             raise NotAvailable(f"discovery of {', '.join(kinds)} is not in this version; give no kinds=")
-        options = {"nulls": _policy(nulls), "rule_nulls": _policy(rule_nulls)}
+        options = {"nulls": require_policy(nulls), "rule_nulls": require_policy(rule_nulls)}
         settled = Choices(key, types, columns, exclude).settle(read_all(tables))
         made = {name: table for name, (_, table) in settled.items()}
         entries = tuple(as_entry(rule, rule_nulls) for rule in rules)
         schemas = {name: table.schema for name, table in made.items()}
+        times = Counter(entry.id for entry in entries)
         for entry in entries:
-            if [other.id for other in entries].count(entry.id) > 1:
+            if times[entry.id] > 1:
                 raise RuleError(f"`{entry.rule}`: the id {shown(entry.id)} is given twice")
             require_fits(entry.value, schemas)
             require_predicates_fit(entry.predicates, schemas[table_of(entry.value, schemas)])
@@ -469,12 +469,6 @@ _QUARANTINE = pa.schema(
 def _counts(delta: RowDelta) -> dict[str, int]:
     inserted = int(delta.inserted_codes.shape[1])
     return {"inserted": inserted, "deleted": len(delta.deleted), "updated": len(delta.updated)}
-
-
-def _policy(nulls: str) -> str:
-    if nulls not in POLICIES:
-        raise HoldfastError(f"{shown(nulls)} is not one of the null policies {', '.join(POLICIES)}")
-    return nulls
 
 
 @contextmanager

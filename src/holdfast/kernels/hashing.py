@@ -69,10 +69,3 @@ def hash_bytes(data, start, stop):
             at += 1
         value = mix(value ^ word)
     return value
-
-
-@kernel
-def hash_rows(codes, columns, out):
-    """hash_row of every row. O(rows x columns)."""
-    for row in range(codes.shape[1]):
-        out[row] = hash_row(codes, columns, row)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from holdfast.errors import RuleError, SchemaError
+from holdfast.errors import RuleError, SchemaError, shown
 from holdfast.rules.operator import Op
 from holdfast.rules.predicate import Cell, Compare, Predicate
 from holdfast.rules.rule import Dc, Ind, Rule, as_dc
@@ -12,6 +12,14 @@ from holdfast.table.compare import comparable, mark
 from holdfast.table.schema import Column, Schema, unknown_name
 
 Schemas = Mapping[str, Schema]
+POLICIES = ("equal", "distinct", "sql")
+
+
+def require_policy(nulls: str) -> str:
+    """The name of a null policy, or an error that lists them."""
+    if nulls not in POLICIES:
+        raise RuleError(f"{shown(nulls)} is not one of the null policies {', '.join(POLICIES)}")
+    return nulls
 
 
 def table_of(rule: Rule, schemas: Schemas) -> str:

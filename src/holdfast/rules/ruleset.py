@@ -168,9 +168,6 @@ class RuleSet:
         """The rules of one kind: key, fd, ind, order or dc."""
         return self._with(block for block in self.blocks if block.kind == kind)
 
-    def of_table(self, table: str | None) -> RuleSet:
-        return self._with(block for block in self.blocks if block.table == table)
-
     def mentioning(self, column: str) -> RuleSet:
         """The rules that speak of a column. O(rules)."""
         return self._with(block.chosen(block.mentions(column)) for block in self.blocks)

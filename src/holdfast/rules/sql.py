@@ -15,7 +15,7 @@ from decimal import Decimal
 import sqlglot.expressions as e
 
 from holdfast.errors import RuleError, shown
-from holdfast.rules.bind import require_fits, require_predicates_fit, table_of
+from holdfast.rules.bind import require_fits, require_policy, require_predicates_fit, table_of
 from holdfast.rules.grammar import parse
 from holdfast.rules.operator import Op
 from holdfast.rules.predicate import Cell, Constant, IsNull, Predicate
@@ -26,7 +26,6 @@ from holdfast.table.kind import Kind
 from holdfast.table.schema import Column, Schema
 
 DIALECTS = ("spark", "duckdb", "postgres", "sqlite", "snowflake", "bigquery")
-POLICIES = ("equal", "distinct", "sql")
 
 
 def violations_sql(
@@ -46,8 +45,7 @@ def violations_sql(
     """
     if dialect not in DIALECTS:
         raise RuleError(f"{shown(dialect)} is not one of the dialects {', '.join(DIALECTS)}")
-    if nulls not in POLICIES:
-        raise RuleError(f"{shown(nulls)} is not one of the null policies {', '.join(POLICIES)}")
+    require_policy(nulls)
     rule = parse(rule) if isinstance(rule, str) else rule
     tables = {"data": schemas} if isinstance(schemas, Schema) else dict(schemas)
     require_fits(rule, tables)

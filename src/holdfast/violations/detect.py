@@ -166,23 +166,28 @@ class Detector:
         ids = rows.ids()
         if item.is_single:
             return Pairs(ids[self._violate(item, self._table[number], rows.codes())][:limit])
-        index, numbers = next(entry for entry in self._groups[self._table[number]] if number in entry[1])
-        found = Pairs.none()
+        index, place = self._index_of(number)
+        found: list[Pairs] = []
         step = 4096 if limit is None else max(16, min(4096, limit))
         for start in range(0, len(ids), step):
             part = ids[start : start + step]
-            found = found + index.partners(part, rows.codes_of(part), numbers.index(number))[0].ordered()
-            if limit is not None and len(found) >= limit:
-                return found.first(limit)
-        return found
+            found.append(index.partners(part, rows.codes_of(part), place)[0].ordered())
+            if limit is not None and sum(map(len, found)) >= limit:
+                break
+        return Pairs.joined(found).first(limit)
+
+    def _index_of(self, number: int) -> tuple[PairIndex, int]:
+        """The index that a pair rule asks, and the rule's place among those that share it."""
+        index, numbers = next(entry for entry in self._groups[self._table[number]] if number in entry[1])
+        return index, numbers.index(number)
 
     def per_row(self, number: int, rows: Rows) -> tuple[Ids, np.ndarray]:
         """For each live row of the rule's table: in how many violations it is t (1 or 0 for rules about rows)."""
         ids = rows.ids()
         if self.checked[number].is_single:
             return ids, np.isin(ids, self.pairs(number, rows).t).astype(np.int64)
-        index, numbers = next(entry for entry in self._groups[self._table[number]] if number in entry[1])
-        return ids, index.partners(ids, rows.codes(), numbers.index(number), emit=False)[1]
+        index, place = self._index_of(number)
+        return ids, index.partners(ids, rows.codes(), place, emit=False)[1]
 
     def table_of(self, number: int) -> str:
         return self._table[number]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -46,9 +47,11 @@ class Pairs:
         kept = groups(rows, np.arange(len(rows)))[len(others) :] >= len(others)
         return Pairs(self.t[kept], None if self.s is None else self.s[kept])
 
-    def __add__(self, other: Pairs) -> Pairs:
-        s = None if self.s is None or other.s is None else np.concatenate([self.s, other.s])
-        return Pairs(np.concatenate([self.t, other.t]), s)
+    @classmethod
+    def joined(cls, parts: Sequence[Pairs]) -> Pairs:
+        """Pairs of rows, one part behind the other."""
+        t = np.concatenate([_NONE, *(part.t for part in parts)])
+        return cls(t, np.concatenate([_NONE, *(part.s for part in parts if part.s is not None)]))
 
     def to_set(self) -> set[tuple[int, ...]]:
         columns = [self.t] if self.s is None else [self.t, self.s]
