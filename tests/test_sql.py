@@ -33,10 +33,10 @@ def numbered(schema: Schema, rows: list[dict[str, object]]) -> pa.Table:
     return hs.to_arrow(schema, rows, **{ID: list(range(len(rows)))})
 
 
-def sql_or_none(rule, schemas, **options):
+def sql_or_none(rule, schemas, key=ID, **options):
     """None where SQL refuses a decimal against a float."""
     try:
-        return violations_sql(rule, schemas, key=ID, **options)
+        return violations_sql(rule, schemas, key=key, **options)
     except RuleError as error:
         assert "which SQL cannot compare exactly" in str(error)
         return None

@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from holdfast.indexes.named import DEFAULT
 from holdfast.rulebook import Rulebook
 from holdfast.rules.rule import Rule
 from holdfast.rules.rulefile import RuleEntry, RuleFile
@@ -27,6 +28,7 @@ def check(
     types: Mapping[str, Any] | None = None,
     columns: Names | Mapping[str, Names] | None = None,
     exclude: Names | Mapping[str, Names] | None = None,
+    index: str = DEFAULT,
 ) -> Found:
     """Which rows and pairs violate which rules.
 
@@ -37,7 +39,7 @@ def check(
     >>> found.count("zip -> city"), found.pairs("zip -> city").to_pylist()
     (2, [{'t': 0, 's': 1}, {'t': 1, 's': 0}])
     """
-    options: dict[str, Any] = {"key": key, "types": types, "columns": columns, "exclude": exclude}
+    options: dict[str, Any] = {"key": key, "types": types, "columns": columns, "exclude": exclude, "index": index}
     return Found(Rulebook.create(None, data, rules=entries_of(rules), rule_nulls=nulls, **options))
 
 

@@ -17,6 +17,8 @@ import pyarrow as pa
 
 from holdfast.arrays import Arrays, joined, split
 from holdfast.errors import HoldfastError, NotAvailable, RuleError, SchemaError, StoreError, shown
+from holdfast.indexes.named import DEFAULT
+from holdfast.indexes.pairs import Pairs
 from holdfast.outcome import Outcome
 from holdfast.rules.bind import require_fits, require_policy, require_predicates_fit, table_of
 from holdfast.rules.rule import Rule
@@ -33,10 +35,10 @@ from holdfast.table.options import Choices, Names, TableOptions
 from holdfast.table.read import Source, read_all
 from holdfast.table.rows import RowDelta, Rows
 from holdfast.table.schema import Schema, unknown_name
+from holdfast.violations.delta import RowChange, ViolationDelta
 from holdfast.violations.detect import Checked, Detector
 from holdfast.violations.explain import Explanation, explanation
 from holdfast.violations.listing import BatchViolations, Listed, RuleNames, RuleViolations
-from holdfast.violations.pairs import Pairs, RowChange, ViolationDelta
 
 
 class Rulebook:
@@ -51,10 +53,16 @@ class Rulebook:
     """
 
     def __init__(
-        self, tables: dict[str, TableOptions], options: Record, entries: tuple[RuleEntry, ...], store: Store | None
+        self,
+        tables: dict[str, TableOptions],
+        options: Record,
+        entries: tuple[RuleEntry, ...],
+        store: Store | None,
+        index: str,
     ) -> None:
         """For `create` and `open`."""
         self._tables, self._options, self._entries, self._store = tables, options, entries, store
+        self._index = index
         checked = [Checked(entry.value, entry.nulls, entry.predicates) for entry in entries]
         self._names = RuleNames(checked, [entry.id for entry in entries])
         self._reset()
@@ -83,12 +91,14 @@ class Rulebook:
         types: Mapping[str, Any] | None = None,
         columns: Names | Mapping[str, Names] | None = None,
         exclude: Names | Mapping[str, Names] | None = None,
+        index: str = DEFAULT,
         disk: Disk | None = None,
     ) -> Rulebook:
         """A rulebook over these tables: durable in the directory `path`, or in memory where that is None.
 
         `key` says which columns tell the rows of a table apart ({table: key} for several); `types` overrides
-        column kinds ({column: type}, or {table: {column: type}}); `columns` and `exclude` choose columns.
+        column kinds ({column: type}, or {table: {column: type}}); `columns` and `exclude` choose columns. `index` is
+        what finds violating pairs: `box`, or for comparison `chain` or `less_than`.
         """
         if kinds:
             raise NotAvailable(f"discovery of {', '.join(kinds)} is not in this version; give no kinds=")
@@ -103,20 +113,20 @@ class Rulebook:
                 raise RuleError(f"`{entry.rule}`: the id {shown(entry.id)} is given twice")
             require_fits(entry.value, schemas)
             require_predicates_fit(entry.predicates, schemas[table_of(entry.value, schemas)])
-        book = cls(made, options, entries, None)
+        book = cls(made, options, entries, None, index)
         book._load_base({name: source for name, (source, _) in settled.items()})
         if path is not None:
             book._store = Store.create(path, book._snapshot(len(book._words)), book._meta(), disk)
         return book
 
     @classmethod
-    def open(cls, path: str | Path, disk: Disk | None = None) -> Rulebook:
+    def open(cls, path: str | Path, disk: Disk | None = None, *, index: str = DEFAULT) -> Rulebook:
         """The rulebook in a directory, at its newest version."""
         store = Store.open(path, disk)
         meta = store.manifest.meta
         tables = {name: TableOptions.from_json(record) for name, record in meta["tables"].items()}
         entries = tuple(RuleEntry.model_validate(record) for record in meta["rules"])
-        book = cls(tables, meta["options"], entries, store)
+        book = cls(tables, meta["options"], entries, store, index)
         book._load()
         return book
 
@@ -214,7 +224,7 @@ class Rulebook:
     def _detect(self) -> Detector:
         """The detector of the checked rules, loaded with the rows as they are; built when first needed."""
         if self._detector is None:
-            detector = Detector(self._names.checked, self.schemas, self._words)
+            detector = Detector(self._names.checked, self.schemas, self._words, index=self._index)
             detector.load(self._rows)
             self._detector = detector
         return self._detector

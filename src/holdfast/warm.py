@@ -25,7 +25,7 @@ def warm() -> None:
 
 def is_warm() -> bool:
     """Whether the largest kernel is in the cache already."""
-    return is_cached("box_search.process")
+    return is_cached("box_batch.process")
 
 
 if __name__ == "__main__":

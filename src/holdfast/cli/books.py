@@ -16,6 +16,7 @@ from holdfast.check import Found, check, entries_of
 from holdfast.cli.files import keys_of, tables_of, types_of
 from holdfast.cli.output import Format, Record, RuleResult, as_csv, as_json, as_junit, as_sarif, print_table
 from holdfast.errors import HoldfastError
+from holdfast.indexes.named import DEFAULT, INDEXES
 from holdfast.rulebook import Rulebook
 from holdfast.rules.rulefile import RuleEntry
 from holdfast.table.change import read_feed
@@ -33,6 +34,7 @@ Key = Annotated[list[str] | None, typer.Option("--key", help="Columns that tell 
 Types = Annotated[list[str] | None, typer.Option("--type", help="A column's type: zip=text. May be repeated.")]
 Nulls = Annotated[str, typer.Option(help="How nulls compare: sql, equal or distinct.")]
 Form = Annotated[Format, typer.Option("--format", help="How results are printed.")]
+IndexName = Annotated[str, typer.Option("--index", help=f"What finds the pairs: {', '.join(INDEXES)}.")]
 Limit = Annotated[int, typer.Option(min=0, help="Violations listed for each rule.")]
 FailOn = Annotated[
     str, typer.Option("--fail-on", help="Exit with 1 for violations of this severity: error, warn, none.")
@@ -53,6 +55,7 @@ def rules_of(file: Path | None, texts: list[str] | None) -> list[Any]:
 def check_command(
     files: Files, rules: RuleFileOption = None, rule: RuleOption = None, key: Key = None, type: Types = None,
     nulls: Nulls = "sql", format: Form = Format.TABLE, limit: Limit = 100, fail_on: FailOn = "error",
+    index: IndexName = DEFAULT,
 ) -> None:  # fmt: skip
     """Find every row and pair of rows that violates a rule."""
     wanted = rules_of(rules, rule)
@@ -60,7 +63,8 @@ def check_command(
     if not wanted:
         raise HoldfastError("say which rules to check: --rules rules.yml, or --rule 'zip -> city'")
     announce()
-    found = check(tables_of(files), wanted, nulls=nulls, key=keys_of(key or []), types=types_of(type or []))
+    options: dict[str, Any] = {"key": keys_of(key or []), "types": types_of(type or []), "index": index}
+    found = check(tables_of(files), wanted, nulls=nulls, **options)
     results = [_result(found, entry, limit) for entry in found.entries]
     _print_results(results, format, files)
     broken: set[str] = {

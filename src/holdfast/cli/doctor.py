@@ -56,7 +56,7 @@ def _package(name: str) -> Finding:
 def _kernel_cache() -> Finding:
     """Whether the compiled kernels are on disk, so that no command pays for compiling."""
     place = cache_directory()
-    if is_cached("box_search.process"):
+    if is_cached("box_batch.process"):
         return Finding("kernel cache", True, f"{len(list(place.rglob('*.nbi')))} kernels at {place}")
     writable = os.access(place if place.exists() else place.parent, os.W_OK)
     advice = "python -m holdfast.warm compiles them once" if writable else "set NUMBA_CACHE_DIR to a writable directory"

@@ -1,125 +1,200 @@
-"""The default index: arrays of `kernels/box.py`, grown when a kernel asks for it."""
+"""The default index: the kernels of `kernels/box*.py` behind one handle.
+
+Rows are known to the kernels by version numbers: a row that changes gets a new version, so what is dead stays dead.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from holdfast.indexes.box_arrays import empty_box, grown, longer, nbytes, renumbered, room_for, with_versions
+from holdfast.indexes.index import Counts, members, violate_with_themselves
+from holdfast.indexes.pairs import Ids, Pairs
+from holdfast.indexes.plan import Group
 from holdfast.kernels import box as kernel
+from holdfast.kernels import box_batch as batch
+from holdfast.kernels import box_search as search
+from holdfast.kernels.handle import Handle, as_compiled
+from holdfast.rules.operator import Op
+from holdfast.table.dictionary import Codes, TextDictionary
 
-_LEAST_SCRATCH = 64
+_OPS = {Op.EQ: search.EQ, Op.NE: search.NE, Op.LT: search.LT, Op.LE: search.LE, Op.GT: search.GT, Op.GE: search.GE}
+_POLICIES = {"equal": search.NULL_EQUAL, "distinct": search.NULL_DISTINCT, "sql": search.NULL_SQL}
+_FIRST_ROOM, _ENOUGH_ROOM = 1 << 12, 1 << 19
+_NO_ORDER, _ALL, _NO_COUNTS = np.zeros(0, np.int64), np.zeros((2, 0), np.uint8), np.zeros(0, np.int64)
 
-
-def empty_box(key_columns: int, dims: int, buckets: int = 16, pool: int = 64, versions: int = 64) -> kernel.Box:
-    """An index without entries."""
-    return kernel.Box(
-        meta=np.zeros(8, np.int64),
-        slots=np.zeros(2 * buckets, np.uint64),
-        state=np.zeros((buckets, kernel.STATES), np.int32),
-        record=np.zeros((buckets, key_columns + 2 * dims), np.int64),
-        versions=np.zeros(pool, np.int32),
-        values=np.zeros((dims, pool), np.int64),
-        free=np.zeros(4 + kernel.LEVELS, np.int64),
-        runs=np.zeros((1, kernel.LEVELS, 2), np.int64),
-        dead=np.zeros(versions, np.uint8),
-        scratch_versions=np.zeros((2, _LEAST_SCRATCH), np.int32),
-        scratch_values=np.zeros((2, dims, _LEAST_SCRATCH), np.int64),
-        **_blocks(dims, pool, None),
-    )
+Part = tuple[Ids, npt.NDArray[np.int32]]  # pairs[t and s, pair] and their rules (empty where there is only one)
 
 
-def _blocks(dims: int, pool: int, old: kernel.Box | None) -> dict[str, Any]:
-    """Block bounds for a pool of this size, those of the old one kept. One dimension needs none."""
-    rows = dims if dims > 1 else 0
-    sizes = [(pool >> (kernel.BLOCK_BITS * (level + 1))) + 1 for level in range(kernel.PYRAMID)]
-    base = np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.int64)
-    blocks = np.zeros((rows, sum(sizes), kernel.BOUNDS), np.int64)
-    if old is not None and rows:
-        ends = np.append(old.base, old.blocks.shape[1])
-        for level in range(kernel.PYRAMID):
-            length = int(ends[level + 1] - ends[level])
-            blocks[:, base[level] : base[level] + length] = old.blocks[:, ends[level] : ends[level + 1]]
-    return {"base": base, "blocks": blocks}
+class BoxIndex:
+    """One box for both roles, or two. An insert costs O(log) amortised, and what it looks at: see `kernels/box.py`."""
+
+    def __init__(self, group: Group, words: TextDictionary) -> None:
+        self.group, self._words = group, words
+        rules, (t, s) = group.rules, (group.rules[0].t, group.rules[0].s)
+        keys, dims, count = len(s.key), len(s.dims), len(rules)
+        self._operands = None if all(o.form is None for o in group.operands) else group.operands
+        self._filtered = any((t.filter, t.where, s.filter, s.where))
+        self._s_rows = empty_box(keys, dims)
+        self._t_rows = self._s_rows if group.shared else empty_box(keys, dims)
+        self._all_counts = np.zeros((3, count), np.int64)
+        self.counts: Counts = self._all_counts[batch.TOTAL]
+        self._asks = np.array([[1, not rule.symmetric] for rule in rules], np.uint8)
+        place = group.positions if self._operands else lambda operands: np.array([o.column for o in operands], np.int64)
+        self._fixed: list[npt.NDArray[Any]] = [
+            np.array([group.shared, rules[0].nulls == "equal"], np.int64),
+            np.array([_POLICIES[rule.nulls] for rule in rules], np.int64),
+            np.array([rule.symmetric for rule in rules], np.uint8),
+            *(place(t.key), place(t.dims), _operators([[_OPS[op] for op in rule.ops] for rule in rules], dims)),
+            *(place(s.key), place(s.dims), _operators([[_OPS[op.mirror] for op in rule.ops] for rule in rules], dims)),
+            np.zeros((dims, 4), np.int64),
+        ]
+        self._row_of, self._version_of = np.zeros(64, np.int64), np.full(64, -1, np.int32)
+        self._state = np.zeros(3, np.int64)
+        self._make_room(_FIRST_ROOM)
+
+    @property
+    def nbytes(self) -> int:
+        boxes = [self._s_rows] if self.group.shared else [self._s_rows, self._t_rows]
+        return sum(map(nbytes, boxes)) + int(self._row_of.nbytes + self._version_of.nbytes)
+
+    def enter(self, ids: Ids, codes: Codes, limits: Counts) -> tuple[list[Pairs], list[bool]]:
+        """As `Index.enter`."""
+        return self._process(ids, codes, limits, batch.ENTER)
+
+    def leave(self, ids: Ids, codes: Codes, limits: Counts) -> tuple[list[Pairs], list[bool]]:
+        """As `Index.leave`."""
+        return self._process(ids, codes, limits, batch.LEAVE)
+
+    def _process(self, ids: Ids, codes: Codes, limits: Counts, mode: int) -> tuple[list[Pairs], list[bool]]:
+        if not len(ids):
+            return [Pairs.none()] * len(limits), (limits >= 0).tolist()
+        parts = [(pairs.copy(), rules.copy()) for pairs, rules in self._run(ids, codes, self._asks, limits, mode)]
+        listed = (self._all_counts[batch.BATCH] <= limits).tolist()
+        if not parts:
+            return [Pairs.none()] * len(listed), listed
+        return [_of_rule(parts, i) if wanted else Pairs.none() for i, wanted in enumerate(listed)], listed
+
+    def partners(self, ids: Ids, codes: Codes, rule: int, *, emit: bool = True) -> tuple[Pairs, Counts]:
+        """As `Index.partners`."""
+        counts = np.zeros(len(ids), np.int64)
+        parts = [(pairs.copy(), rules.copy()) for pairs, rules in self._ask(ids, codes, rule, counts, emit=emit)]
+        found = _of_rule(parts, rule)
+        assert found.s is not None
+        kept = found.t != found.s
+        themselves = violate_with_themselves(self.group, rule, codes, self._words)
+        return Pairs(found.t[kept], found.s[kept]), counts - themselves
+
+    def _ask(self, ids: Ids, codes: Codes, rule: int, counts: Counts, *, emit: bool = True) -> Iterator[Part]:
+        asks, limits = np.zeros_like(self._asks), np.full(len(self._asks), np.iinfo(np.int64).max if emit else -1)
+        asks[rule, 0] = 1
+        return self._run(ids, codes, asks, limits, batch.ASK, counts)
+
+    def _run(
+        self,
+        ids: Ids,
+        codes: Codes,
+        asks: npt.NDArray[np.uint8],
+        limits: Counts,
+        mode: int,
+        per_row: Counts = _NO_COUNTS,
+    ) -> Iterator[Part]:
+        """Takes the rows through the kernel, giving it room where it asks for some. Pairs come in parts, each a view
+        of the buffer that the next one overwrites."""
+        who = self._members(codes) if self._filtered else _ALL
+        order = self._near_each_other(codes)
+        ids, codes = as_compiled(ids), as_compiled(self.group.codes(codes) if self._operands else codes)
+        row, status = batch.START, kernel.GROW_OUT
+        while status != kernel.DONE:
+            row, status, used = batch.process(
+                self._handle.address, codes, ids, order, who, asks, limits, per_row, mode, row
+            )
+            if status == kernel.GROW_OUT:
+                mode = batch.LEFT if mode == batch.LEAVE else mode
+            elif status != kernel.DONE:
+                self._grow(status, int(ids.max()))
+                continue
+            if used:
+                self._state[batch.USED] = 0
+                yield self._pairs[:, :used], self._rules[:used]
+            if status == kernel.GROW_OUT and (not used or self._pairs.shape[1] < _ENOUGH_ROOM):
+                self._make_room(4 * self._pairs.shape[1])
+
+    def _members(self, codes: Codes) -> npt.NDArray[np.uint8]:
+        sides = (self.group.rules[0].t, self.group.rules[0].s)
+        return np.array([members(self.group, side, codes, self._words) for side in sides], np.uint8)
+
+    def _near_each_other(self, codes: Codes) -> Ids:
+        """An order in which neighbours search the same places (Weever, section 5.5); any order finds the same pairs."""
+        side = self.group.rules[0].s
+        if len(side.dims) < 2 or codes.shape[1] < 16:
+            return _NO_ORDER
+        return np.lexsort([codes[o.column] for o in (side.dims[0], *side.key)])
+
+    # --- room -----------------------------------------------------------------------------------------------
+
+    def _grow(self, status: int, most: int) -> None:
+        """Room for what the kernel asks for; where half of all versions are dead, they go instead."""
+        versions, live = int(self._state[batch.NEXT_VERSION]), int((self._version_of >= 0).sum())
+        if versions > 1024 and 2 * live < versions:
+            self._forget_the_dead()
+        elif status == kernel.GROW_VERSIONS:
+            room = room_for(versions + 1, len(self._row_of))
+            self._row_of = longer(self._row_of, room)
+            if most >= len(self._version_of):
+                self._version_of = longer(self._version_of, room_for(most + 1, len(self._version_of)), -1)
+            self._set_boxes(with_versions(self._s_rows, room), with_versions(self._t_rows, room))
+        else:
+            self._set_boxes(grown(self._s_rows, status), grown(self._t_rows, status))
+
+    def _forget_the_dead(self) -> None:
+        """Numbers the live versions anew, so that what came and went takes no room."""
+        old = np.sort(self._version_of[self._version_of >= 0])
+        new = np.full(int(self._state[batch.NEXT_VERSION]), -1, np.int32)
+        new[old] = np.arange(len(old), dtype=np.int32)
+        room = room_for(len(old) + 1, len(old))
+        s_rows = renumbered(self._s_rows, new, room)
+        t_rows = s_rows if self.group.shared else renumbered(self._t_rows, new, room)
+        ids = self._row_of[old]
+        self._row_of = longer(ids, room)
+        self._version_of[ids] = np.arange(len(old), dtype=np.int32)
+        self._state[batch.NEXT_VERSION] = len(old)
+        self._set_boxes(s_rows, t_rows)
+
+    def _set_boxes(self, s_rows: kernel.Box, t_rows: kernel.Box) -> None:
+        self._s_rows, self._t_rows = s_rows, s_rows if self.group.shared else t_rows
+        self._renew_handle()
+
+    def _make_room(self, room: int) -> None:
+        """An empty buffer for this many pairs."""
+        self._pairs = np.zeros((2, room), np.int64)
+        self._rules = np.zeros(room if len(self.group.rules) > 1 else 0, np.int32)
+        self._renew_handle()
+
+    def _renew_handle(self) -> None:
+        found: list[npt.NDArray[Any]] = [
+            self._pairs,
+            self._rules,
+            self._row_of,
+            self._version_of,
+            self._all_counts,
+            self._state,
+        ]
+        self._handle = Handle([*self._s_rows, *self._t_rows, *self._fixed, *found])
 
 
-def grown(box: kernel.Box, status: int) -> kernel.Box:
-    """The same index with room for what the kernel asked for."""
-    if status == kernel.GROW_BUCKETS:
-        return _more_buckets(box)
-    if status == kernel.GROW_DIRECTORIES:
-        return box._replace(runs=_longer(box.runs, 2 * len(box.runs)))
-    return _more_pool(box)
+def _operators(ops: list[list[int]], dims: int) -> npt.NDArray[np.int64]:
+    return np.array(ops, np.int64).reshape(len(ops), dims)
 
 
-def _more_buckets(box: kernel.Box) -> kernel.Box:
-    buckets = len(box.state)
-    if int(box.meta[kernel.BUCKETS]) >= buckets:
-        buckets = buckets * 3 // 2
-        box = box._replace(state=_longer(box.state, buckets), record=_longer(box.record, buckets))
-    if 3 * buckets <= 2 * len(box.slots):
-        return box
-    slots = np.zeros(2 * len(box.slots), np.uint64)
-    columns = box.record.shape[1] - 2 * len(box.values)
-    keys = np.ascontiguousarray(box.record[:, :columns].T)
-    kernel.refill_slots(slots, keys, int(box.meta[kernel.BUCKETS]))
-    return box._replace(slots=slots)
-
-
-def _more_pool(box: kernel.Box) -> kernel.Box:
-    """A third more, at least enough for the largest run that could come next, and the scratch for it."""
-    largest = int(box.state[: int(box.meta[kernel.BUCKETS]), kernel.COUNT].max(initial=1)) + kernel.TAIL
-    room = 1 << max(6, (largest - 1).bit_length())
-    pool = max(len(box.versions) * 4 // 3, int(box.meta[kernel.POOL]) + room + min(room, 1 << 16))
-    pool = -(-pool // 64) * 64
-    dims = len(box.values)
-    values = np.zeros((dims, pool), np.int64)
-    values[:, : len(box.versions)] = box.values
-    scratch = max(box.scratch_versions.shape[1], room // 2)
-    return box._replace(
-        versions=_longer(box.versions, pool),
-        values=values,
-        scratch_versions=np.zeros((2, scratch), np.int32),
-        scratch_values=np.zeros((2, dims, scratch), np.int64),
-        **_blocks(dims, pool, box),
-    )
-
-
-def with_versions(box: kernel.Box, versions: int) -> kernel.Box:
-    """The same index with room for this many versions."""
-    if versions <= len(box.dead):
-        return box
-    return box._replace(dead=_longer(box.dead, max(versions, len(box.dead) * 3 // 2)))
-
-
-def _longer(array: npt.NDArray[Any], length: int) -> npt.NDArray[Any]:
-    made = np.zeros((length, *array.shape[1:]), array.dtype)
-    made[: len(array)] = array
-    return made
-
-
-def nbytes(box: kernel.Box) -> int:
-    return sum(int(array.nbytes) for array in box)
-
-
-def check(box: kernel.Box) -> None:
-    """The invariants, for tests: counts agree, runs are sorted, bounds hold."""
-    live, keys = 0, box.record.shape[1] - 2 * len(box.values)
-    for bucket in range(int(box.meta[kernel.BUCKETS])):
-        count_all, dead_all, head, chunk, directory = box.state[bucket].tolist()
-        tail, size_class = chunk & 255, chunk >> 8
-        entries = list(range(4 * head, 4 * head + tail)) if size_class else []
-        count, dead = tail, 0
-        for start, length in box.runs[directory] if directory >= 0 else []:
-            run = box.values[:, start : start + length]
-            assert len(run) == 0 or (run[0][1:] >= run[0][:-1]).all()
-            dead += int((box.dead[box.versions[start : start + length]] != 0).sum())
-            count += int(length)
-            entries += list(range(start, start + length))
-        assert (count, dead) == (count_all, dead_all)
-        for d in range(len(box.values)):
-            least, most = box.record[bucket, keys + 2 * d : keys + 2 * d + 2]
-            assert all(least <= box.values[d, e] <= most for e in entries)
-        live += count - dead
-    assert live == box.meta[kernel.LIVE]
+def _of_rule(parts: list[Part], rule: int) -> Pairs:
+    """The pairs of one rule, those of all parts one behind the other."""
+    chosen: list[npt.NDArray[Any]] = [pairs if not len(rules) else pairs[:, rules == rule] for pairs, rules in parts]
+    if not chosen:
+        return Pairs.none()
+    t, s = chosen[0] if len(chosen) == 1 else np.concatenate(chosen, axis=1)
+    return Pairs(t, s)

@@ -1,4 +1,4 @@
-"""Searching the box index, and the loop that takes rows through it: ask for partners, enter, leave.
+"""Searching one bucket of the box index.
 
 A query is a box: for each dimension (lo, hi, hole, has_hole): lo <= value <= hi, and value != hole if there is one.
 """
@@ -11,26 +11,30 @@ import numpy as np
 
 from holdfast.kernels.box import (
     BLOCK_BITS,
-    CHUNK,
-    COUNT,
-    DEAD,
-    DIRECTORY,
-    DONE,
     FROM,
-    GROW_OUT,
-    HEAD,
     LEAST,
     LEVELS,
     MOST,
     OWN,
     PYRAMID,
-    UNIT,
     UP_TO,
-    find_bucket,
-    insert,
-    remove,
+    base_of,
+    blocks_of,
+    class_of,
+    dead_of,
+    directory_of,
+    head_of,
+    record_of,
+    runs_of,
+    scratch_versions_of,
+    start_of,
+    tail_of,
+    totals_of,
+    values_of,
+    versions_of,
 )
 from holdfast.kernels.compiled import kernel
+from holdfast.kernels.handle import int32_1, int64_1, int64_2
 
 # operators, and null policies
 EQ, NE, LT, LE, GT, GE = range(6)
@@ -88,16 +92,6 @@ def lower_bound(values, start, stop, wanted):
 
 
 @kernel
-def inside(values, place, query, first):
-    """Whether an entry is in the box, dimensions from `first` on."""
-    for d in range(first, query.shape[0]):
-        value = values[d, place]
-        if value < query[d, 0] or value > query[d, 1] or (query[d, 3] != 0 and value == query[d, 2]):
-            return False
-    return True
-
-
-@kernel
 def relation(least, most, query, d):
     """How bounds lie to the box in dimension d: 0 outside, 1 partly inside, 2 wholly inside."""
     if most < query[d, 0] or least > query[d, 1]:
@@ -129,7 +123,7 @@ def jump(blocks, base, place, end, query):
     Looks at the rest of the group of sixteen that a block belongs to, or at the group's begin up to `end`: one look
     for each level of the pyramid instead of one for each block.
     """
-    for level in range(PYRAMID - 1, -1, -1):
+    for level in range(PYRAMID - 1, 0, -1):
         bits = BLOCK_BITS * (level + 1)
         size = np.int64(1) << bits
         if place & (size - 1) != 0 or place + size > end:
@@ -145,37 +139,102 @@ def jump(blocks, base, place, end, query):
     return place
 
 
+# --- where pairs go: `found` is the address of the lines of three arrays ----------------------------------------
+
+
 @kernel
-def take(versions, dead, begin, end, live_only, out, used, counting):
-    """Emits or counts the entries of a stretch, all of which are in the box: how many, or -1 without room."""
-    if counting and not live_only:
-        return end - begin
-    found = np.int64(0)
+def pairs_of(found):
+    """int64[2, room]: t and s, row ids."""
+    return int64_2(found, np.int64(0))
+
+
+@kernel
+def rules_of(found):
+    """int32[room]: the rules of the pairs, or nothing where there is only one."""
+    return int32_1(found, np.int64(1))
+
+
+@kernel
+def row_ids_of(found):
+    """int64[versions]."""
+    return int64_1(found, np.int64(2))
+
+
+@kernel
+def put_stretch(found, at, ask, versions, dead, begin, end):
+    """Writes the pairs of a stretch of entries, without the dead ones, and their mirror images where the question is
+    for both. Returns (how many entries, the next free place)."""
+    pairs, rules, row_ids, count = pairs_of(found), rules_of(found), row_ids_of(found), np.int64(0)
+    to_t, to_s, start = pairs[1 - ask.as_t], pairs[ask.as_t], at
     for place in range(begin, end):
         version = versions[place]
-        if live_only and dead[version] != 0:
+        if ask.live_only and dead[version] != 0:
             continue
-        if not counting:
-            if used + found >= out.shape[0]:
-                return np.int64(-1)
-            out[used + found] = version
-        found += 1
-    return found
+        count += 1
+        partner = row_ids[version]
+        to_t[at] = ask.asker
+        to_s[at] = partner
+        at += 1
+        if ask.both:
+            to_t[at] = partner
+            to_s[at] = ask.asker
+            at += 1
+    if rules.shape[0] > 0:
+        rules[start:at] = ask.rule
+    return count, at
+
+
+class Ask(NamedTuple):
+    """One question: who asks, in which role, for which rule, and how."""
+
+    asker: Any  # row id
+    as_t: Any  # 1 or 0
+    both: Any  # whether a pair found stands for its mirror image too
+    rule: Any
+    counting: Any  # or listing
+    live_only: Any  # whether some of the entries asked are dead
 
 
 @kernel
-def scan(versions, values, dead, blocks, base, begin, end, query, live_only, out, used, counting):
-    """The entries of a stretch of a run that are in the box beyond the first dimension, block by block."""
-    found = np.int64(0)
-    place = begin
+def count_live(versions, dead, begin, end):
+    count = np.int64(0)
+    for place in range(begin, end):
+        count += dead[versions[place]] == 0
+    return count
+
+
+@kernel
+def take(box, versions, begin, end, ask, found, at):
+    """Lists or counts a stretch of entries, all of which are in the box: (how many, next place or -1: no room)."""
+    if ask.counting:
+        return count_live(versions, dead_of(box), begin, end) if ask.live_only else end - begin, at
+    if at + (end - begin) * (2 if ask.both else 1) > pairs_of(found).shape[1]:
+        return np.int64(0), np.int64(-1)
+    return put_stretch(found, at, ask, versions, dead_of(box), begin, end)
+
+
+@kernel
+def scan(box, begin, end, start, stop, query, ask, found, at):
+    """The entries of a stretch of a run that are in the box beyond the first dimension, block by block.
+
+    Mostly there are none: then one look at the blocks from the run's start, or to its stop, tells.
+    """
+    blocks, base = blocks_of(box), base_of(box)
+    count, place, last = np.int64(0), begin, (end >> BLOCK_BITS) - 1
+    if begin == start and last >= begin >> BLOCK_BITS and block_relation(blocks, base[0] + last, UP_TO, query) == 0:
+        place = (last + 1) << BLOCK_BITS
+    elif end == stop:
+        first = (begin + 15) >> BLOCK_BITS
+        if first <= (end - 1) >> BLOCK_BITS and block_relation(blocks, base[0] + first, FROM, query) == 0:
+            end = first << BLOCK_BITS
     while place < end:
-        step, known = np.int64(1), 1
-        if place & 15 == 0 and place + 16 <= end:
+        step, known = min(end, ((place >> BLOCK_BITS) + 1) << BLOCK_BITS) - place, 1  # up to the end of a block
+        if step == 16:
             further = jump(blocks, base, place, end, query)
             if further > place:
                 place = further
                 continue
-            step, known = np.int64(16), block_relation(blocks, base[0] + (place >> BLOCK_BITS), OWN, query)
+            known = block_relation(blocks, base[0] + (place >> BLOCK_BITS), OWN, query)
             level = 1
             while level < PYRAMID and known != 1:
                 bits = BLOCK_BITS * (level + 1)
@@ -188,224 +247,106 @@ def scan(versions, values, dead, blocks, base, begin, end, query, live_only, out
                 step, known = size, wider
                 level += 1
         if known == 2:
-            more = take(versions, dead, place, place + step, live_only, out, used + found, counting)
-            if more < 0:
-                return np.int64(-1)
-            found += more
+            more, at = take(box, versions_of(box), place, place + step, ask, found, at)
+            count += more
         elif known == 1:
-            for i in range(place, place + step):
-                if inside(values, i, query, 1):
-                    more = take(versions, dead, i, i + 1, live_only, out, used + found, counting)
-                    if more < 0:
-                        return np.int64(-1)
-                    found += more
+            more, at = test(box, place, place + step, query, np.int64(1), ask, found, at)
+            count += more
+        if at < 0:
+            return count, at
         place += step
-    return found
+    return count, at
 
 
 @kernel
-def search_runs(versions, values, dead, blocks, base, runs, directory, query, live_only, out, used, counting):
-    """All entries of a bucket's runs that are in the box. O(log + blocks touched + entries found) for each run."""
-    dims, found = query.shape[0], np.int64(0)
-    for level in range(LEVELS):
-        length = runs[directory, level, 1]
-        if length == 0:
-            continue
-        begin = runs[directory, level, 0]
-        end = begin + length
-        left = right = end
-        if dims > 0:
-            if values[0, begin] < query[0, 0]:
-                begin = lower_bound(values, begin, end, query[0, 0])
-            if begin < end and values[0, end - 1] > query[0, 1]:
-                end = lower_bound(values, begin, end, query[0, 1] + 1)
-            left = right = end
-            if query[0, 3] != 0:
-                left = lower_bound(values, begin, end, query[0, 2])
-                right = end if query[0, 2] == MOST else lower_bound(values, left, end, query[0, 2] + 1)
-        for part in range(2):
-            first, stop = (begin, left) if part == 0 else (right, end)
-            if first >= stop:
-                continue
-            if dims <= 1:
-                more = take(versions, dead, first, stop, live_only, out, used + found, counting)
-            else:
-                more = scan(
-                    versions, values, dead, blocks, base, first, stop, query, live_only, out, used + found, counting
-                )
-            if more < 0:
-                return np.int64(-1)
-            found += more
-    return found
+def mark_inside(values, begin, count, query, first, marks):
+    """marks[i] says whether entry begin + i is in the box, dimensions from `first` on. Returns how many are.
 
-
-@kernel
-def search_tail(state, versions, values, bucket, query, out, used, counting):
-    """The same for its tail."""
-    tail, size_class = state[bucket, CHUNK] & 255, state[bucket, CHUNK] >> 8
-    if size_class == 0 and tail == 1:
-        if not counting:
-            if used >= out.shape[0]:
-                return np.int64(-1)
-            out[used] = state[bucket, HEAD]
-        return np.int64(1)
-    found = np.int64(0)
-    head = np.int64(state[bucket, HEAD]) * UNIT
-    for place in range(head, head + tail):
-        if inside(values, place, query, 0):
-            if not counting:
-                if used + found >= out.shape[0]:
-                    return np.int64(-1)
-                out[used + found] = versions[place]
-            found += 1
-    return found
-
-
-class Role(NamedTuple):
-    """How a row asks the index of its partners: its key columns, its compared columns, and who may ask."""
-
-    key: Any  # int64[key columns]: columns of the batch's codes
-    dims: Any  # int64[dims]
-    ops: Any  # int64[rules, dims]: asker op partner
-    member: Any  # uint8[rows]: whether the row may stand in this role
-
-
-class Batch(NamedTuple):
-    """Rows to enter or to take out."""
-
-    codes: Any  # int64[columns, rows]
-    versions: Any  # int32[rows]
-
-
-class Found(NamedTuple):
-    """Where answers go."""
-
-    partner: Any  # int32[room]: versions, the answers one behind the other
-    answers: Any  # int32[room, 4]: who asked (position in the batch), rule, whether the asker is t, how many
-    counts: Any  # int64[rules]: all that was found, emitted or not
-    used: Any  # int64[2]: partners, answers
-
-
-@kernel
-def reject(state, record, bucket, keys, query):
-    """Whether the bounds of a bucket tell that nothing in it is in the box."""
-    if state[bucket, COUNT] == state[bucket, DEAD]:
-        return True
-    for d in range(query.shape[0]):
-        if relation(record[bucket, keys + 2 * d], record[bucket, keys + 2 * d + 1], query, d) == 0:
-            return True
-    return False
-
-
-@kernel
-def answer(
-    state, versions, values, dead, blocks, base, runs, bucket, row, rule, as_t, counting, query, partner, answers, used,
-    counts,
-):  # fmt: skip
-    """Searches one bucket for one rule. Returns whether there was room for what was found."""
-    if used[1] >= answers.shape[0]:
-        return False
-    count = search_tail(state, versions, values, bucket, query, partner, used[0], counting)
-    if count >= 0 and state[bucket, DIRECTORY] >= 0:
-        more = search_runs(
-            versions, values, dead, blocks, base, runs, state[bucket, DIRECTORY], query, state[bucket, DEAD] > 0,
-            partner, used[0] + count, counting,
-        )  # fmt: skip
-        count = more if more < 0 else count + more
-    if count < 0:
-        return False
-    counts[rule] += count
-    if count > 0 and not counting:
-        at = used[1]
-        answers[at, 0] = row
-        answers[at, 1] = rule
-        answers[at, 2] = as_t
-        answers[at, 3] = count
-        used[0] += count
-        used[1] += 1
-    return True
-
-
-@kernel
-def process(box_s, box_t, shared, t_role, s_role, batch, policies, skip_t, skip_s, emit, mode, query, found, first):
-    """Rows one by one: each asks for its partners, as t among the s rows and as s among the t rows, and enters
-    (mode 1), or leaves first and then asks (mode 0), or only asks, one row (mode 2). Pairs inside the batch are
-    found once.
-
-    Returns (rows done, status). With GROW_OUT the answers of the row that did not fit are taken back and it has not
-    entered; a leaving row has left, and is asked for again by mode 2.
+    Written without branches: they would be mispredicted, and several entries are compared at once.
     """
-    codes, versions = batch.codes, batch.versions
-    t_key, t_dims, t_ops, t_member = t_role.key, t_role.dims, t_role.ops, t_role.member
-    s_key, s_dims, s_ops, s_member = s_role.key, s_role.dims, s_role.ops, s_role.member
-    meta0, slots0, state0, record0, versions0 = box_s.meta, box_s.slots, box_s.state, box_s.record, box_s.versions
-    values0, dead0, blocks0, base0, runs0 = box_s.values, box_s.dead, box_s.blocks, box_s.base, box_s.runs
-    meta1, slots1, state1, record1, versions1 = box_t.meta, box_t.slots, box_t.state, box_t.record, box_t.versions
-    values1, dead1, blocks1, base1, runs1 = box_t.values, box_t.dead, box_t.blocks, box_t.base, box_t.runs
-    used, counts, partner, answers = found.used, found.counts, found.partner, found.answers
-    saved = counts.copy()
-    keys = t_key.shape[0]
-    for row in range(first, versions.shape[0]):
-        version = versions[row]
-        if mode == 0:
-            if s_member[row] != 0:
-                remove(box_s, codes, s_key, row, version)
-            if t_member[row] != 0 and not shared:
-                remove(box_t, codes, t_key, row, version)
-        start, answered = used[0], used[1]
-        for rule in range(counts.shape[0]):
-            saved[rule] = counts[rule]
-        fits = True
-        bucket0 = bucket1 = at0 = at1 = np.int64(-1)
-        if t_member[row] != 0:
-            bucket0, at0 = find_bucket(slots0, record0, codes, t_key, row)
-        if shared:
-            bucket1, at1 = bucket0, at0
-        elif s_member[row] != 0:
-            bucket1, at1 = find_bucket(slots1, record1, codes, s_key, row)
-        for rule in range(policies.shape[0]):
-            if (
-                bucket0 >= 0
-                and skip_t[rule] == 0
-                and make_query(codes, t_dims, t_ops, rule, policies[rule], row, query)
-            ):
-                if not reject(state0, record0, bucket0, keys, query):
-                    fits = fits and answer(
-                        state0, versions0, values0, dead0, blocks0, base0, runs0, bucket0, row, rule, 1,
-                        emit[rule] == 0, query, partner, answers, used, counts,
-                    )  # fmt: skip
-            if (
-                bucket1 >= 0
-                and skip_s[rule] == 0
-                and make_query(codes, s_dims, s_ops, rule, policies[rule], row, query)
-            ):
-                if not reject(state1, record1, bucket1, keys, query):
-                    fits = fits and answer(
-                        state1, versions1, values1, dead1, blocks1, base1, runs1, bucket1, row, rule, 0,
-                        emit[rule] == 0, query, partner, answers, used, counts,
-                    )  # fmt: skip
-        status = DONE if fits else GROW_OUT
-        if fits and mode == 1:
-            if s_member[row] != 0:
-                if not shared:
-                    bucket0, at0 = find_bucket(slots0, record0, codes, s_key, row)
-                status = insert(
-                    box_s, meta0, slots0, state0, record0, versions0, values0, codes, s_key, s_dims, row, version,
-                    bucket0, at0,
-                )  # fmt: skip
-            if status == DONE and t_member[row] != 0 and not shared:
-                bucket1, at1 = find_bucket(slots1, record1, codes, t_key, row)
-                status = insert(
-                    box_t, meta1, slots1, state1, record1, versions1, values1, codes, t_key, t_dims, row, version,
-                    bucket1, at1,
-                )  # fmt: skip
-                if status != DONE and s_member[row] != 0:
-                    remove(box_s, codes, s_key, row, version)  # it is in the tail: no trace is left
-        if status != DONE:
-            used[0], used[1] = start, answered
-            for rule in range(counts.shape[0]):
-                counts[rule] = saved[rule]
-            return row, status
-        if mode == 2:
-            return row + 1, DONE
-    return versions.shape[0], DONE
+    for i in range(count):
+        marks[i] = 1
+    for d in range(first, query.shape[0]):
+        column = values[d, begin : begin + count]
+        lo, hi, hole, no_hole = query[d, 0], query[d, 1], query[d, 2], query[d, 3] == 0
+        for i in range(count):
+            marks[i] &= np.int32((column[i] >= lo) & (column[i] <= hi) & ((column[i] != hole) | no_hole))
+    total = np.int32(0)
+    for i in range(count):
+        total += marks[i]
+    return total
+
+
+@kernel
+def test(box, begin, end, query, first, ask, found, at):
+    """Lists or counts those of at most 64 entries that are in the box, dimensions from `first` on."""
+    marks = scratch_versions_of(box)[0]  # not in use while searching
+    count = np.int64(mark_inside(values_of(box), begin, end - begin, query, first, marks))
+    if count == 0 or (ask.counting and not ask.live_only):
+        return count, at
+    count = np.int64(0)
+    for place in range(begin, end):
+        if marks[place - begin] != 0:
+            more, at = take(box, versions_of(box), place, place + 1, ask, found, at)
+            if at < 0:
+                return count, at
+            count += more
+    return count, at
+
+
+@kernel
+def search_run(box, begin, end, query, ask, found, at):
+    """The entries of one run that are in the box. O(log + blocks touched + entries found)."""
+    values, dims, count = values_of(box), query.shape[0], np.int64(0)
+    run_start, run_stop = begin, end
+    left = right = end
+    if dims > 0:
+        if values[0, begin] < query[0, 0]:
+            begin = lower_bound(values, begin, end, query[0, 0])
+        if begin < end and values[0, end - 1] > query[0, 1]:
+            end = lower_bound(values, begin, end, query[0, 1] + 1)
+        left = right = end
+        if query[0, 3] != 0:
+            left = lower_bound(values, begin, end, query[0, 2])
+            right = end if query[0, 2] == MOST else lower_bound(values, left, end, query[0, 2] + 1)
+    for part in range(2):
+        first, stop = (begin, left) if part == 0 else (right, end)
+        if first < stop:
+            if dims <= 1:
+                more, at = take(box, versions_of(box), first, stop, ask, found, at)
+            else:
+                more, at = scan(box, first, stop, run_start, run_stop, query, ask, found, at)
+            if at < 0:
+                break
+            count += more
+    return count, at
+
+
+@kernel
+def search_bucket(box, bucket, keys, query, asker, as_t, both, rule, counting, found, at):
+    """All entries of a bucket that are in the box: (how many, next free place or -1 where there was no room)."""
+    record = record_of(box)
+    word = record[bucket, keys]
+    directory, tail = directory_of(word), tail_of(word)
+    if directory < 0 and tail == 0:
+        return np.int64(0), at
+    for d in range(query.shape[0]):
+        bounds = keys + 1 + 2 * d
+        if relation(record[bucket, bounds], record[bucket, bounds + 1], query, d) == 0:
+            return np.int64(0), at
+    ask = Ask(asker, as_t, both, rule, counting, False)
+    if class_of(word) == 0 and tail == 1:
+        scratch_versions_of(box)[0, 0] = head_of(word)
+        return take(box, scratch_versions_of(box)[0], np.int64(0), np.int64(1), ask, found, at)
+    begin, end = start_of(word), start_of(word) + tail
+    count, at = test(box, begin, end, query, np.int64(0), ask, found, at)
+    if directory >= 0:
+        runs = runs_of(box)
+        ask = Ask(asker, as_t, both, rule, counting, totals_of(box)[directory, 1] > 0)
+        for level in range(LEVELS):
+            length = runs[directory, level, 1]
+            if length > 0 and at >= 0:
+                start = runs[directory, level, 0]
+                more, at = search_run(box, start, start + length, query, ask, found, at)
+                count += more
+    return count, at

@@ -1,4 +1,4 @@
-"""The one place that touches Numba."""
+"""How kernels are compiled and kept."""
 
 from __future__ import annotations
 
@@ -9,16 +9,29 @@ from typing import Any
 
 import numba
 
+_HERE = Path(__file__).parent
+
+
+def _stamp() -> tuple[tuple[str, int, int], ...]:
+    """What the machine code was made of. Kernels call kernels of other files, so all of them count."""
+    files = sorted(_HERE.glob("*.py"))
+    return tuple((f.name, f.stat().st_mtime_ns, f.stat().st_size) for f in files)
+
+
+_STAMP = _stamp()
+
 
 def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
     """Compiles on first call, keeps the machine code on disk, and lets other threads run meanwhile."""
-    compiled: Callable[..., Any] = numba.njit(cache=True, nogil=True)(function)
-    return compiled
+    compiled = numba.njit(cache=True, nogil=True)(function)
+    compiled._cache._cache_file._source_stamp = _STAMP  # Numba itself looks at the kernel's own file only
+    made: Callable[..., Any] = compiled
+    return made
 
 
 def cache_directory() -> Path:
     """Where the machine code is kept: beside the kernels, or where NUMBA_CACHE_DIR says."""
-    return Path(os.environ.get("NUMBA_CACHE_DIR") or Path(__file__).parent / "__pycache__")
+    return Path(os.environ.get("NUMBA_CACHE_DIR") or _HERE / "__pycache__")
 
 
 def is_cached(name: str) -> bool:

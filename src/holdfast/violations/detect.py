@@ -1,6 +1,6 @@
 """Rules of a database under change: which violations came, which went, how many there are.
 
-Three kinds of work: pair rules through shared indexes (`pair_index`), rules about one row by a test, inclusion
+Three kinds of work: pair rules through shared indexes (`indexes/`), rules about one row by a test, inclusion
 dependencies by counts of tuples (`inclusion_index`). Pairs are not stored: a row that leaves asks what it takes along.
 """
 
@@ -11,6 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from holdfast.indexes.index import Index
+from holdfast.indexes.named import DEFAULT, index_named
+from holdfast.indexes.pairs import Ids, Pairs
 from holdfast.indexes.plan import Group, compile_rule, describe, group_rules
 from holdfast.indexes.rowtest import rows_that_satisfy
 from holdfast.rules.bind import Schemas, require_fits, require_predicates_fit, table_of
@@ -18,9 +21,8 @@ from holdfast.rules.predicate import Predicate
 from holdfast.rules.rule import Dc, Ind, Rule, as_dc
 from holdfast.table.dictionary import Codes, TextDictionary
 from holdfast.table.rows import Rows
+from holdfast.violations.delta import RowChange, ViolationDelta
 from holdfast.violations.inclusion_index import InclusionIndex
-from holdfast.violations.pair_index import PairIndex
-from holdfast.violations.pairs import Ids, Pairs, RowChange, ViolationDelta
 
 DEFAULT_CAP = 1_000_000
 
@@ -43,18 +45,26 @@ class Detector:
     """The violations of some rules. Begins with empty tables; the first load is a change like any other.
 
     `cap`: a rule with more violations than this is only counted in a change; `pairs` lists them on demand.
+    `index`: the name of the index that pair rules ask.
     """
 
     def __init__(
-        self, checked: Sequence[Checked], schemas: Schemas, words: TextDictionary, cap: int = DEFAULT_CAP
+        self,
+        checked: Sequence[Checked],
+        schemas: Schemas,
+        words: TextDictionary,
+        cap: int | None = None,
+        index: str = DEFAULT,
     ) -> None:
-        self.checked, self.schemas, self.words, self.cap = list(checked), schemas, words, cap
+        self.checked, self.schemas, self.words = list(checked), schemas, words
+        self.cap = DEFAULT_CAP if cap is None else cap
+        self._make_index = index_named(index)
         self.counts = np.zeros(len(self.checked), np.int64)
         for item in self.checked:
             require_fits(item.rule, schemas)
             require_predicates_fit(item.where, schemas[table_of(item.rule, schemas)])
         self._table = [table_of(item.rule, schemas) for item in self.checked]
-        self._groups: dict[str, list[tuple[PairIndex, list[int]]]] = {}
+        self._groups: dict[str, list[tuple[Index, list[int]]]] = {}
         for name in schemas:
             mine = [i for i, item in enumerate(self.checked) if self._table[i] == name and not item.is_single]
             self._groups[name] = self._indexed(name, mine)
@@ -64,12 +74,12 @@ class Detector:
             if isinstance(item.rule, Ind)
         }
 
-    def _indexed(self, name: str, numbers: list[int]) -> list[tuple[PairIndex, list[int]]]:
+    def _indexed(self, name: str, numbers: list[int]) -> list[tuple[Index, list[int]]]:
         schema = self.schemas[name]
         compiled = {i: compile_rule(c.rule, schema, c.nulls, c.where) for i in numbers for c in [self.checked[i]]}
         places = {id(rule): i for i, rule in compiled.items()}
         groups: list[Group] = group_rules(compiled.values(), schema)
-        return [(PairIndex(group, self.words), [places[id(rule)] for rule in group.rules]) for group in groups]
+        return [(self._make_index(group, self.words), [places[id(rule)] for rule in group.rules]) for group in groups]
 
     def describe(self) -> str:
         """The plan in words."""
@@ -112,9 +122,9 @@ class Detector:
             self.counts[i] += delta.count_added - delta.count_removed
         return made
 
-    def _pairs_of(self, index: PairIndex, numbers: list[int], change: RowChange) -> list[ViolationDelta]:
+    def _pairs_of(self, index: Index, numbers: list[int], change: RowChange) -> list[ViolationDelta]:
         leave, leave_codes, come, come_codes = change.effective(index.group.columns)
-        limits = [self.cap if self.counts[i] <= self.cap else -1 for i in numbers]
+        limits = np.array([self.cap if self.counts[i] <= self.cap else -1 for i in numbers])
         before = index.counts.copy()
         removed, removed_listed = index.leave(leave, leave_codes, limits)
         middle = index.counts.copy()
@@ -176,7 +186,7 @@ class Detector:
                 break
         return Pairs.joined(found).first(limit)
 
-    def _index_of(self, number: int) -> tuple[PairIndex, int]:
+    def _index_of(self, number: int) -> tuple[Index, int]:
         """The index that a pair rule asks, and the rule's place among those that share it."""
         index, numbers = next(entry for entry in self._groups[self._table[number]] if number in entry[1])
         return index, numbers.index(number)

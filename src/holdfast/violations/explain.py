@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 
+from holdfast.indexes.pairs import Pairs
 from holdfast.rules.rule import Ind, as_dc
 from holdfast.table.dictionary import TextDictionary
 from holdfast.table.encode import decode_table
 from holdfast.table.rows import Rows
 from holdfast.violations.detect import Checked
 from holdfast.violations.listing import names_of
-from holdfast.violations.pairs import Pairs
 
 EXACT_UP_TO = 24
 Row = int

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from holdfast.indexes.pairs import Ids, Pairs
 from holdfast.indexes.rowtest import rows_that_satisfy
 from holdfast.rules.bind import Schemas
 from holdfast.rules.predicate import Predicate
@@ -16,7 +17,6 @@ from holdfast.rules.rule import Ind
 from holdfast.table.compare import derived, meeting
 from holdfast.table.dictionary import NULL, Codes, TextDictionary
 from holdfast.table.keys import KeyMap
-from holdfast.violations.pairs import Ids, Pairs
 
 Numbers = npt.NDArray[np.int64]
 

@@ -9,13 +9,13 @@ import numpy as np
 import pyarrow as pa
 
 from holdfast.errors import RuleError, shown
+from holdfast.indexes.pairs import Ids, Pairs
 from holdfast.rules.grammar import parse
 from holdfast.rules.rule import Dc, Order, Rule
 from holdfast.table.dictionary import TextDictionary
 from holdfast.table.encode import decode_column
 from holdfast.table.rows import Rows
 from holdfast.violations.detect import Checked
-from holdfast.violations.pairs import Ids, Pairs
 
 
 def names_of(ids: Ids, rows: Rows, words: TextDictionary) -> pa.Array:

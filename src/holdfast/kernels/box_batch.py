@@ -1,0 +1,186 @@
+"""Taking rows through the box index, a batch in one call: each asks for its partners and enters, or leaves and asks."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from holdfast.kernels.box import DONE, GROW_OUT, GROW_VERSIONS, LEAST, Box, find_bucket, record_of, slot_of, slots_of
+from holdfast.kernels.box_entries import insert, remove
+from holdfast.kernels.box_search import make_query, search_bucket
+from holdfast.kernels.compiled import kernel
+from holdfast.kernels.handle import int32_1, int64_1, int64_2, uint8_1
+from holdfast.kernels.hashing import hash_row
+
+# what happens to the rows of a batch; LEFT: like LEAVE, but the first one has left already
+ENTER, LEAVE, LEFT, ASK = range(4)
+NEXT_VERSION, USED = range(2)  # of `state`
+TOTAL, BATCH, SAVED = range(3)  # of `counts`
+START = -1  # first row of a call that is not the continuation of another
+_BLOCK = 256
+_BOX = len(Box._fields)
+_LOW = np.uint64(0xFFFFFFFF)
+
+
+# All that one group of rules has is a handle: the lines of two boxes (the s rows and the t rows, or the same twice),
+# then these.
+_S_ROWS, _T_ROWS = np.int64(0), np.int64(_BOX)
+_FLAGS = np.int64(2 * _BOX)  # int64: shared, whether nulls in a key are equal
+_POLICIES = _FLAGS + 1  # int64[rules]
+_SYMMETRIC = _FLAGS + 2  # uint8[rules]
+_KEY, _DIMS, _OPS = (
+    np.int64(0),
+    np.int64(1),
+    np.int64(2),
+)  # of each role: int64 lines of the codes, int64 lines of the codes, int64[rules, dims]
+_AS_T, _AS_S = _FLAGS + 3, _FLAGS + 6
+_QUERY = _FLAGS + 9  # int64[dims, 4]
+_FOUND = _FLAGS + 10  # three lines: see box_search
+_ROW_IDS = _FOUND + 2
+_VERSIONS = _FLAGS + 13  # int32[row ids], -1 where there is no such row
+_COUNTS = _FLAGS + 14  # int64[3, rules]: see above
+_STATE = _FLAGS + 15  # int64: see above
+_LINE = 32  # bytes
+
+
+@kernel
+def look_ahead(box, codes, columns, order, first, stop):
+    """Touches what the next rows will look at. Nothing waits for the answers, so the memory serves them together."""
+    slots, record, seen = slots_of(box), record_of(box), np.int64(0)
+    for i in range(first, stop):
+        row = order[i] if order.shape[0] > 0 else i
+        slot = slots[slot_of(hash_row(codes, columns, row), slots)]
+        bucket = np.int64(slot & _LOW) - 1
+        if bucket >= 0:
+            seen ^= record[bucket, 0]
+    return seen
+
+
+@kernel
+def may_ask(codes, columns, row, members, role, nulls_equal):
+    """Whether a row can stand in a role: it passes the filter, and no null keeps its key from being equal."""
+    if members.shape[1] > 0 and members[role, row] == 0:
+        return False
+    if not nulls_equal:
+        for i in range(columns.shape[0]):
+            if codes[columns[i], row] == LEAST:
+                return False
+    return True
+
+
+@kernel
+def question(work, rows, role, as_t, codes, row, bucket, asker, rule, both, counting):
+    """Asks one bucket for one rule. Returns how many there are, or -1 where they did not fit."""
+    dims, query, state = int64_1(work, role + _DIMS), int64_2(work, _QUERY), int64_1(work, _STATE)
+    if not make_query(codes, dims, int64_2(work, role + _OPS), rule, int64_1(work, _POLICIES)[rule], row, query):
+        return np.int64(0)
+    keys, box, found = int64_1(work, role + _KEY).shape[0], work + _LINE * rows, work + _LINE * _FOUND
+    count, at = search_bucket(box, bucket, keys, query, asker, as_t, both, rule, counting, found, state[USED])
+    if at < 0:
+        return np.int64(-1)
+    state[USED] = at
+    int64_2(work, _COUNTS)[BATCH, rule] += 2 * count if both else count
+    return count
+
+
+@kernel
+def ask_all(work, codes, row, asker, asks, limits, bucket_s, bucket_t, mirrored):
+    """All rules ask for one row, as t among the s rows and as s among the t rows: how many, or -1: no room.
+
+    A symmetric rule asks once and finds both pairs, where `mirrored`.
+    """
+    counts, symmetric, total = int64_2(work, _COUNTS), uint8_1(work, _SYMMETRIC), np.int64(0)
+    for rule in range(symmetric.shape[0]):
+        for role in range(2):
+            bucket = bucket_s if role == 0 else bucket_t
+            if bucket >= 0 and asks[rule, role] != 0:
+                rows, line = (_S_ROWS, _AS_T) if role == 0 else (_T_ROWS, _AS_S)
+                both, counting = mirrored and symmetric[rule] != 0, counts[BATCH, rule] > limits[rule]
+                count = question(work, rows, line, 1 - role, codes, row, bucket, asker, rule, both, counting)
+                if count < 0:
+                    return count
+                total += count
+    return total
+
+
+@kernel
+def enter_box(work, rows, role, codes, row, version):
+    """Puts a row into a box; its bucket is searched once more, and found in the cache."""
+    box, key, dims = work + _LINE * rows, int64_1(work, role + _KEY), int64_1(work, role + _DIMS)
+    hashed = hash_row(codes, key, row)
+    bucket, at = find_bucket(box, codes, key, row, hashed)
+    return insert(box, codes, key, dims, row, version, bucket, at, hashed)
+
+
+@kernel
+def enter(work, codes, row, version, shared, as_t, as_s):
+    """Puts a row into the box of each role that it may stand in."""
+    status = enter_box(work, _S_ROWS, _AS_S, codes, row, version) if as_s else DONE
+    if status == DONE and as_t and not shared:
+        status = enter_box(work, _T_ROWS, _AS_T, codes, row, version)
+        if status != DONE and as_s:  # it is in the tail: no trace is left
+            remove(work + _LINE * _S_ROWS, codes, int64_1(work, _AS_S + _KEY), row, version)
+    return status
+
+
+@kernel
+def process(work, codes, ids, order, members, asks, limits, per_row, mode, first):
+    """Rows one by one, in this order (empty: as they come). ENTER: each asks for its partners, then enters, so pairs
+    inside the batch are found once. LEAVE: each leaves, then asks. ASK: each asks, and per_row says how many it has.
+
+    A rule lists its pairs until it has more than its limit, and only counts from then on. Returns (rows done, status,
+    pairs found). With a status other than DONE nothing of the row at that place has happened, but that with LEAVE and
+    GROW_OUT it has left: go on with LEFT.
+    """
+    flags, state, counts = int64_1(work, _FLAGS), int64_1(work, _STATE), int64_2(work, _COUNTS)
+    shared, nulls_equal = flags[0] != 0, flags[1] != 0
+    s_rows, t_rows = work + _LINE * _S_ROWS, work + _LINE * _T_ROWS
+    t_key, s_key = int64_1(work, _AS_T + _KEY), int64_1(work, _AS_S + _KEY)
+    row_ids, versions = int64_1(work, _ROW_IDS), int32_1(work, _VERSIONS)
+    if first == START:
+        first = 0
+        counts[BATCH] = 0
+    ahead = first
+    for i in range(first, ids.shape[0]):
+        if i == ahead and ids.shape[0] - i > 1:
+            ahead = min(i + _BLOCK, ids.shape[0])
+            state[-1] = look_ahead(s_rows, codes, t_key, order, i, ahead)
+        row = order[i] if order.shape[0] > 0 else i
+        who, version = ids[row], state[NEXT_VERSION]
+        as_t = may_ask(codes, t_key, row, members, np.int64(0), nulls_equal)
+        as_s = as_t if shared else may_ask(codes, s_key, row, members, np.int64(1), nulls_equal)
+        if mode == ENTER and (version >= row_ids.shape[0] or who >= versions.shape[0]):
+            return i, GROW_VERSIONS, state[USED]
+        if mode == LEAVE or (mode == LEFT and i > first):
+            version = np.int64(versions[who])
+            if as_s:
+                remove(s_rows, codes, s_key, row, version)
+            if as_t and not shared:
+                remove(t_rows, codes, t_key, row, version)
+        used, status, bucket_s, bucket_t = state[USED], DONE, np.int64(-1), np.int64(-1)
+        counts[SAVED] = counts[BATCH]
+        if as_t:
+            bucket_s, _ = find_bucket(s_rows, codes, t_key, row, hash_row(codes, t_key, row))
+        if shared:
+            bucket_t = bucket_s
+        elif as_s:
+            bucket_t, _ = find_bucket(t_rows, codes, s_key, row, hash_row(codes, s_key, row))
+        count = ask_all(work, codes, row, who, asks, limits, bucket_s, bucket_t, mode != ASK)
+        if count < 0:
+            status = GROW_OUT
+        elif mode == ASK:
+            per_row[row] = count
+        elif mode == ENTER:
+            status = enter(work, codes, row, version, shared, as_t, as_s)
+        if status != DONE:
+            state[USED] = used
+            counts[BATCH] = counts[SAVED]
+            return i, status, used
+        if mode == ENTER:
+            row_ids[version] = who
+            versions[who] = version
+            state[NEXT_VERSION] = version + 1
+        elif mode != ASK:
+            versions[who] = -1
+    if mode != ASK:
+        counts[TOTAL] += counts[BATCH] if mode == ENTER else -counts[BATCH]
+    return ids.shape[0], DONE, state[USED]
