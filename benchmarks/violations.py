@@ -2,7 +2,8 @@
 
 CPU of one thread, batches of 1,000 rows into the tax table (1M rows by default), for the index alone (encoded rows)
 and end to end (Arrow in, outcome out, encoding and key map included). The same work as a SQL self-join for each batch
-in DuckDB is timed in the same run. The limits are those of the violations issue.
+in DuckDB, and as a PostgreSQL trigger where PostgreSQL is installed, is timed in the same run. The limits are those of
+the violations issue.
 """
 
 from __future__ import annotations
@@ -20,21 +21,45 @@ import pyarrow as pa
 
 import holdfast as hf
 from benchmarks.measure import machine
+from benchmarks.postgres import by_trigger
 from holdfast.generate import tax
-from holdfast.indexes.box import BoxIndex
+from holdfast.indexes.index import Index
+from holdfast.indexes.named import INDEXES, index_named
 from holdfast.indexes.plan import compile_rule, group_rules
 from holdfast.table.dictionary import TextDictionary
 from holdfast.table.encode import encode_table
 from holdfast.table.read import read, schema_of
 from holdfast.table.schema import Schema
+from holdfast.violations.delta import RowChange
+from holdfast.violations.detect import Checked, Detector
 
-BATCH, ROUNDS = 1000, 10
-RULES = {
-    "key(area, phone)": (0.8, 2.0, 60),
-    "zip -> city": (1.2, 2.5, None),
-    "state, has_child -> child_exemption": (1.0, 2.5, None),
-    "not(t.state = s.state and t.salary > s.salary and t.rate < s.rate)": (3.0, 5.0, 90),
+BATCH, ROUNDS = 1000, 20
+BY_SALARY = "not(t.state = s.state and t.salary > s.salary and t.rate < s.rate)"
+RULES = {  # limits: microseconds for each row, index alone and end to end; bytes for each row; a batch of one row
+    "key(area, phone)": (0.8, 2.0, 60, 6),
+    "zip -> city": (1.2, 2.5, None, 6),
+    "state, has_child -> child_exemption": (1.0, 2.5, None, 6),
+    BY_SALARY: (3.0, 5.0, 90, 8),
 }
+TWENTY = [
+    *RULES,
+    "zip -> state",
+    "area -> state",
+    "state, marital_status -> single_exemption",
+    "state, salary -> rate",
+    "area, has_child -> child_exemption",
+    "zip, has_child -> child_exemption",
+    "area, salary -> rate",
+    "zip, salary -> rate",
+    "not(t.area = s.area and t.salary > s.salary and t.rate < s.rate)",
+    "not(t.zip = s.zip and t.salary > s.salary and t.rate < s.rate)",
+    "not(t.state = s.state and t.has_child = s.has_child and t.salary > s.salary and t.rate < s.rate)",
+    "not(t.state = s.state and t.has_child != s.has_child and t.child_exemption = s.child_exemption)",
+    "not(t.rate < 0)",
+    "not(t.salary < t.child_exemption)",
+    "not(t.has_child = 'N' and t.child_exemption > 0)",
+    "not(t.marital_status = 'M' and t.single_exemption > 0)",
+]
 MANY, NONE = np.array([10**9]), np.array([-1])
 
 
@@ -48,14 +73,22 @@ def shown(value: float, limit: float | None) -> str:
     return f"{value:7.2f}" + ("          " if limit is None else f" (<= {limit:4.1f})")
 
 
-def index_for(text: str, schema: Schema, words: TextDictionary) -> BoxIndex:
+def index_for(text: str, schema: Schema, words: TextDictionary, name: str = "box") -> Index:
     (group,) = group_rules([compile_rule(hf.parse(text), schema, "sql")], schema)
-    return BoxIndex(group, words)
+    return index_named(name)(group, words)
 
 
-def timed(index: BoxIndex, codes: np.ndarray, rows: int) -> tuple[float, float, float]:
+def shuffled(rows: int) -> tuple[pa.Table, Schema, TextDictionary, np.ndarray]:
+    """The tax table in random order, and its codes."""
+    table = tax(rows).tables["tax"]
+    table = table.take(np.random.default_rng(0).permutation(rows))
+    schema, words = schema_of(read(table)), TextDictionary()
+    return table, schema, words, encode_table(schema, table, words).codes
+
+
+def timed(index: Index, codes: np.ndarray, rows: int) -> tuple[float, float, float]:
     """CPU microseconds for each row: inserted in batches, deleted in batches; seconds to load."""
-    load = seconds(lambda: index.enter(np.arange(rows), codes[:, :rows], MANY))
+    load = seconds(lambda: index.enter(np.arange(rows), np.ascontiguousarray(codes[:, :rows]), MANY))
     inserts, deletes = [], []
     rng = np.random.default_rng(1)
     for i in range(ROUNDS):
@@ -69,22 +102,32 @@ def timed(index: BoxIndex, codes: np.ndarray, rows: int) -> tuple[float, float, 
     return statistics.median(inserts) * scale, statistics.median(deletes) * scale, load
 
 
-def single(index: BoxIndex, codes: np.ndarray, first: int) -> float:
-    """Median microseconds for batches of one row, index only."""
+def median_of(work: Callable[[object], object], inputs: list) -> float:
+    """Median microseconds of elapsed time for one input."""
     times = []
-    for i in range(first, first + 300):
-        part, ids = np.ascontiguousarray(codes[:, [i]]), np.array([i])
+    for given in inputs:
         started = time.perf_counter()
-        index.enter(ids, part, MANY)
+        work(given)
         times.append(time.perf_counter() - started)
     return statistics.median(times) * 1e6
 
 
-def end_to_end(table: pa.Table, text: str, rows: int) -> float:
-    book = hf.Rulebook.create(None, table.slice(0, rows), key=["area", "phone"], rules=[text])
-    book.count_violations(text)
+def single(index: Index, codes: np.ndarray, first: int) -> float:
+    """Median microseconds for batches of one row, index only."""
+    inputs = [(np.array([i]), np.ascontiguousarray(codes[:, [i]])) for i in range(first, first + 1000)]
+    return median_of(lambda given: index.enter(*given, MANY), inputs)
+
+
+def end_to_end(table: pa.Table, rules: list[str], rows: int) -> tuple[float, float, float]:
+    """CPU microseconds for each row of a batch; elapsed for a batch of one row from Arrow, and from a tuple."""
+    book = hf.Rulebook.create(None, table.slice(0, rows), key=["area", "phone"], rules=rules)
+    book.count_violations(rules[0])
     parts = [hf.Change(inserts=table.slice(rows + i * BATCH, BATCH)) for i in range(ROUNDS)]
-    return statistics.median(seconds(lambda part=part: book.apply(part)) for part in parts) * 1e6 / BATCH
+    batch = statistics.median(seconds(lambda part=part: book.apply(part)) for part in parts) * 1e6 / BATCH
+    rest = table.slice(rows + ROUNDS * BATCH)
+    arrow = median_of(book.apply, [hf.Change(inserts=rest.slice(i, 1)) for i in range(300)])
+    tuples = [tuple(row.values()) for row in rest.slice(300, 300).to_pylist()]
+    return batch, arrow, median_of(book.apply, [hf.Change(inserts=[row]) for row in tuples])
 
 
 def by_sql(table: pa.Table, text: str, rows: int, schema: Schema) -> float:
@@ -99,34 +142,64 @@ def by_sql(table: pa.Table, text: str, rows: int, schema: Schema) -> float:
 
 
 def tax_rules(rows: int) -> None:
-    table = tax(rows + (ROUNDS + 1) * BATCH).tables["tax"]
-    table = table.take(np.random.default_rng(0).permutation(table.num_rows))
-    schema, words = schema_of(read(table)), TextDictionary()
-    codes = encode_table(schema, table, words).codes
-    for text, (limit, whole_limit, bytes_limit) in RULES.items():
+    table, schema, words, codes = shuffled(rows + (ROUNDS + 1) * BATCH)
+    for text, (limit, whole_limit, bytes_limit, one_limit) in RULES.items():
         index = index_for(text, schema, words)
         insert, delete, load = timed(index, codes, rows)
-        memory = index.nbytes / rows
-        one = single(index, codes, rows + ROUNDS * BATCH)
-        whole, sql = end_to_end(table, text, rows), by_sql(table, text, rows, schema)
+        memory, one = index.nbytes / rows, single(index, codes, rows + ROUNDS * BATCH)
+        (whole, arrow, tuple_), sql = end_to_end(table, [text], rows), by_sql(table, text, rows, schema)
+        trigger = by_trigger(table, hf.parse(text), schema, rows, BATCH if text != BY_SALARY else 100)
         print(text)
-        print(f"  index only, insert  {shown(insert, limit)} us/row   delete {shown(delete, 2.5 * limit)} us/row")
-        print(f"  end to end          {shown(whole, whole_limit)} us/row   one-row batch, index only {one:.1f} us")
-        print(f"  DuckDB self-join    {sql:7.1f} us/row, {sql / whole:,.0f}x the end-to-end time; load {load:.1f} s")
+        most = 2.0 if limit < 3 else 2.5 * limit
+        print(f"  index only, insert  {shown(insert, limit)} us/row   delete {shown(delete, most)} us/row")
+        print(f"  end to end          {shown(whole, whole_limit)} us/row   load {load:.1f} s")
+        ones = f"from Arrow {shown(arrow, 80)}, from a tuple {shown(tuple_, 40)}"
+        print(f"  one row, index only {shown(one, one_limit)} us, {ones}")
         print(f"  memory of the index {shown(memory, bytes_limit)} bytes/row")
+        print(f"  DuckDB self-join    {sql:9.1f} us/row, {sql / whole:,.0f}x the end-to-end time")
+        if trigger is None:
+            print("  PostgreSQL is not installed")
+        else:
+            print(f"  PostgreSQL trigger  {trigger:9.1f} us/row elapsed, {trigger / whole:,.0f}x")
+    twenty_rules(table, schema, words, codes, rows)
+
+
+def twenty_rules(table: pa.Table, schema: Schema, words: TextDictionary, codes: np.ndarray, rows: int) -> None:
+    checked = [Checked(hf.parse(text)) for text in TWENTY]
+    detector, none = Detector(checked, {"data": schema}, words), RowChange.nothing(len(schema))
+
+    def enter(first: int, last: int) -> None:
+        part = np.ascontiguousarray(codes[:, first:last])
+        detector.apply({"data": none._replace(inserted=np.arange(first, last), inserted_codes=part)})
+
+    load = seconds(lambda: enter(0, rows))
+    starts = range(rows, rows + ROUNDS * BATCH, BATCH)
+    insert = statistics.median(seconds(lambda s=s: enter(s, s + BATCH)) for s in starts) * 1e6 / BATCH
+    whole, _, _ = end_to_end(table, TWENTY, rows)
+    print(f"{len(TWENTY)} mixed rules together, {sum(detector.counts):,} violations")
+    print(
+        f"  index only, insert  {shown(insert, 12)} us/row   end to end {shown(whole, 16)} us/row   load {load:.1f} s"
+    )
+    print(f"  memory of the index {detector.nbytes / rows:7.1f} bytes/row")
 
 
 def two_inequalities(rows: int) -> None:
     rng = np.random.default_rng(2)
-    total = rows + (ROUNDS + 1) * BATCH
+    total = rows + (ROUNDS + 2) * BATCH
     first = rng.integers(0, 100 * rows, total)
     second = 2 * first - np.where(rng.random(total) < 0.001, 200, 0)
-    schema = Schema.of(a="integer", b="integer")
-    index = index_for("not(t.a > s.a and t.b < s.b)", schema, TextDictionary())
+    schema, rule = Schema.of(a="integer", b="integer"), "not(t.a > s.a and t.b < s.b)"
+    index = index_for(rule, schema, TextDictionary())
     insert, delete, load = timed(index, np.array([first, second]), rows)
+    one = single(index, np.array([first, second]), rows + ROUNDS * BATCH)
+    table = pa.table({"a": first, "b": second, "id": np.arange(total)})
+    book = hf.Rulebook.create(None, table.slice(0, rows), key="id", rules=[rule])
+    parts = [hf.Change(inserts=table.slice(rows + i * BATCH, BATCH)) for i in range(ROUNDS)]
+    whole = statistics.median(seconds(lambda part=part: book.apply(part)) for part in parts) * 1e6 / BATCH
     print("two inequalities without an equality, 0.1 % dirty")
     print(f"  index only, insert  {shown(insert, 6)} us/row   delete {shown(delete, 15)} us/row   load {load:.1f} s")
-    print(f"  memory of the index {shown(index.nbytes / rows, None)} bytes/row; {index.counts[0]:,} violations")
+    print(f"  end to end          {shown(whole, 8)} us/row   one row, index only {shown(one, 8)} us")
+    print(f"  memory of the index {shown(index.nbytes / rows, 90)} bytes/row; {index.counts[0]:,} violations")
 
 
 def very_many(rows: int) -> None:
@@ -135,9 +208,7 @@ def very_many(rows: int) -> None:
     codes = np.array([np.zeros(rows, np.int64), np.arange(rows) % 2])
     index = index_for("a -> b", schema, words)
     index.enter(np.arange(rows), codes, NONE)
-    few = np.arange(rows, rows + 20)
-    part = np.array([np.zeros(20, np.int64), np.arange(20) % 2])
-    pairs = int(20 * rows)
+    few, part, pairs = np.arange(rows, rows + 20), np.array([np.zeros(20, np.int64), np.arange(20) % 2]), 20 * rows
     as_table = seconds(lambda: index.enter(few, part, MANY))
     streamed = seconds(lambda: sum(1 for _ in index._ask(few, part, 0, np.zeros(20, np.int64))))
     counting = seconds(lambda: index.enter(few + 20, part, NONE))
@@ -146,6 +217,33 @@ def very_many(rows: int) -> None:
         f"  streamed            {streamed / (pairs / 2) * 1e9:7.1f} ns/pair (<= 3), kept {as_table / pairs * 1e9:.1f}"
     )
     print(f"  counting            {counting / 20 * 1e6:7.1f} us/row (<= 20)")
+
+
+def three_indexes(rows: int = 20_000) -> None:
+    """The indexes of the papers beside the default one, on the rule with two inequalities."""
+    _, schema, words, codes = shuffled(rows + (ROUNDS + 1) * BATCH)
+    print(f"{BY_SALARY}, {rows:,} rows")
+    for name in INDEXES:
+        index = index_for(BY_SALARY, schema, words, name)
+        insert, delete, load = timed(index, codes, rows)
+        size = index.nbytes / rows
+        print(
+            f"  {name:10} insert {insert:8.1f} us/row, delete {delete:8.1f}; load {load:6.2f} s; {size:6.0f} bytes/row"
+        )
+
+
+def growth(small: int = 100_000, large: int = 10_000_000) -> None:
+    """How the cost of a row grows with the table."""
+    costs = {}
+    for rows in (small, large):
+        _, schema, words, codes = shuffled(rows + (ROUNDS + 1) * BATCH)
+        for text in RULES:
+            costs[text, rows] = timed(index_for(text, schema, words), codes, rows)[:2]
+    print(f"cost of a row at {large:,} rows against {small:,} (<= 2.5)")
+    for text in RULES:
+        (insert, delete), (more, more_deletes) = costs[text, small], costs[text, large]
+        ratios = f"insert {more / insert:4.1f}x ({insert:.2f} -> {more:.2f} us), delete {more_deletes / delete:4.1f}x"
+        print(f"  {ratios}   {text}")
 
 
 def a_billion(rows: int = 5_000_000) -> None:
@@ -164,12 +262,14 @@ def a_billion(rows: int = 5_000_000) -> None:
 
 
 if __name__ == "__main__":
-    if sys.argv[1:] == ["billion"]:
-        a_billion()
+    if sys.argv[1:] in (["billion"], ["growth"]):
+        {"billion": a_billion, "growth": growth}[sys.argv[1]]()
         sys.exit()
     size = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000
     print(machine())
     tax_rules(size)
     two_inequalities(size)
     very_many(200_000)
-    subprocess.run([sys.executable, "-m", "benchmarks.violations", "billion"], check=True)
+    three_indexes()
+    for part in ("growth", "billion"):  # in processes of their own, for the memory
+        subprocess.run([sys.executable, "-m", "benchmarks.violations", part], check=True)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
-import signal
 import threading
+from _signal import SIGINT
+from _signal import signal as set_handler  # `signal.signal` without its enums, which cost 30 us a batch
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
@@ -71,8 +73,14 @@ class Rulebook:
     def _reset(self) -> None:
         self._words = TextDictionary()
         self._rows = {name: Rows(t.schema, t.key) for name, t in self._tables.items()}
+        self._planners = {
+            name: Planner(name, rows, self._words, self._tables[name].declared, self._tables[name].ignored)
+            for name, rows in self._rows.items()
+        }
         self._log, self._quarantine = Log(), Log()
         self._seen: dict[str, set[str | int]] = {}
+        self._highest: dict[str, int] = {}  # of each source's integer batch ids
+        self._nothing: dict[int, Listed] = {}
         self._detector: Detector | None = None
 
     # --- making and opening ---------------------------------------------------------------------------------
@@ -136,10 +144,9 @@ class Rulebook:
 
     def _load_base(self, sources: dict[str, Source]) -> None:
         parts = {name: [Part.of(source, "insert")] for name, source in sources.items()}
-        effects = self._plan(parts, quarantine=False)
-        self._merge(split(self._delta(effects, {}, 0, 0, "base")))
-        record = self._log.records[-1]
-        record["violations"] = self._violation_record(dict.fromkeys(range(len(self._entries)), (0, 0)))
+        step = self._step(self._plan(parts, quarantine=False), {}, 0, "base")
+        self._merge(step)
+        step.record["violations"] = self._violation_record(dict.fromkeys(range(len(self._entries)), (0, 0)))
 
     def _load(self) -> None:
         """Brings the states to the store's version."""
@@ -147,15 +154,16 @@ class Rulebook:
         self._reset()
         snapshot, changes = self._store.load()
         states = split(snapshot)
-        self._words = TextDictionary.from_arrays(states["words"])
-        for name, table in self._tables.items():
-            self._rows[name] = Rows.from_arrays(table.schema, table.key, states[f"table/{name}"])
+        self._words.merge(states["words"])
+        for name, rows in self._rows.items():
+            rows.load(states[f"table/{name}"])
         self._log.merge(states["log"])
         self._quarantine.merge(states["quarantine"])
-        self._note_batches(self._log.records)
+        for record in self._log.records:
+            self._note_batch(record)
         for change in map(split, changes):
             self._words.merge(change["words"])
-            self._merge(change)
+            self._merge(_Step.from_arrays(change))
         self._stale = False
 
     # --- changing -------------------------------------------------------------------------------------------
@@ -188,15 +196,15 @@ class Rulebook:
         try:
             effects = self._plan(by_table(change, self._tables), quarantine=on_error == "quarantine")
             found, removed = self._follow(effects)
-            delta = self._delta(effects, found, known, version, batch, source)
+            step = self._step(effects, found, version, batch, source)
         except BaseException:
             self._words.truncate(known)
             raise
-        self._publish(delta, known)
+        self._publish(step, known)
         return Outcome(
             version,
             batch,
-            rows={name: _counts(effect.delta) for name, effect in effects.items()},
+            rows=step.record["tables"],
             drift=[d for effect in effects.values() for d in effect.drift],
             quarantined=[b for effect in effects.values() for b in effect.quarantined],
             violations=self._batch_violations(found, removed),
@@ -230,11 +238,17 @@ class Rulebook:
         return self._detector
 
     def _listed(self, number: int, pairs: Pairs) -> Listed:
+        """The pairs for people; no pairs are the same for every batch."""
+        if not len(pairs) and number in self._nothing:
+            return self._nothing[number]
         name = self._detect().table_of(number)
-        return Listed.of(pairs, self._rows[name], self._words)
+        listed = Listed.of(pairs, self._rows[name], self._words)
+        if not len(pairs):
+            self._nothing[number] = listed
+        return listed
 
     def _batch_violations(self, found: dict[int, ViolationDelta], removed: dict[int, Listed | None]) -> BatchViolations:
-        counts = self._detect().counts.tolist() if self._entries else []
+        counts = self._detect().counts if self._entries else []
         made = {}
         for i, count in enumerate(counts):
             delta = found.get(i)
@@ -248,22 +262,24 @@ class Rulebook:
 
     def _violation_record(self, changes: dict[int, tuple[int, int]]) -> Record:
         """{rule id: [added, removed, total]} for the history."""
-        counts = self._detect().counts.tolist() if changes else []
+        counts = self._detect().counts if changes else []
         return {self._entries[i].id: [*change, counts[i]] for i, change in changes.items()}
 
     def _plan(self, parts: dict[str, list[Part]], *, quarantine: bool) -> dict[str, Effect]:
-        effects = {}
-        for name, table in self._tables.items():
-            if name in parts:
-                planner = Planner(name, self._rows[name], self._words, table.declared, table.ignored)
-                effects[name] = planner.plan(parts[name], quarantine=quarantine)
-        return effects
+        return {
+            name: planner.plan(parts[name], quarantine=quarantine)
+            for name, planner in self._planners.items()
+            if name in parts
+        }
 
-    def _delta(
-        self, effects: dict[str, Effect], found: dict[int, ViolationDelta], known: int, version: int, batch: str | int,
+    def _step(
+        self,
+        effects: dict[str, Effect],
+        found: dict[int, ViolationDelta],
+        version: int,
+        batch: str | int,
         source: str = "default",
-    ) -> Arrays:  # fmt: skip
-        """The change as the store keeps it: what each state adds."""
+    ) -> _Step:
         record = {
             "version": version,
             "batch": batch,
@@ -277,34 +293,27 @@ class Rulebook:
         bad = [
             {"version": version, "batch": batch} | vars(b) for effect in effects.values() for b in effect.quarantined
         ]
-        states: dict[str, Arrays] = {f"table/{name}": effect.delta.to_arrays() for name, effect in effects.items()}
-        states |= {
-            "words": self._words.to_arrays(known),
-            "log": Log.delta([record]),
-            "quarantine": Log.delta(bad),
-        }
-        return joined(states)
+        return _Step({name: effect.delta for name, effect in effects.items()}, record, Log.delta(bad) if bad else None)
 
-    def _publish(self, delta: Arrays, known: int) -> None:
-        """Makes the delta durable, then part of the states. Whatever stops it, memory and disk agree afterwards."""
+    def _publish(self, step: _Step, known: int) -> None:
+        """Makes a step durable, then part of the states. Whatever stops it, memory and disk agree afterwards."""
         try:
             if self._store is not None:
-                self._store.publish(delta, lambda: self._snapshot(known))
+                self._store.publish(step.to_arrays(self._words.to_arrays(known)), lambda: self._snapshot(known))
             with _uninterrupted():
-                self._merge(split(delta))
+                self._merge(step)
         except BaseException:
             self._stale, self._detector = self._store is not None, None
             raise
 
-    def _merge(self, states: Mapping[str, Arrays]) -> None:
-        """Adds a delta to the states; its words are in the dictionary already."""
-        for name, rows in self._rows.items():
-            if f"table/{name}" in states:
-                rows.merge(RowDelta.from_arrays(states[f"table/{name}"]))
-        first = len(self._log.records)
-        self._log.merge(states["log"])
-        self._quarantine.merge(states["quarantine"])
-        self._note_batches(self._log.records[first:])
+    def _merge(self, step: _Step) -> None:
+        """Adds a step to the states; its words are in the dictionary already."""
+        for name, delta in step.rows.items():
+            self._rows[name].merge(delta)
+        self._log.append(step.record)
+        if step.bad is not None:
+            self._quarantine.merge(step.bad)
+        self._note_batch(step.record)
 
     def _snapshot(self, words: int) -> Arrays:
         """All states, with the first `words` strings: a change being applied has added its own already."""
@@ -314,19 +323,18 @@ class Rulebook:
 
     # --- batches --------------------------------------------------------------------------------------------
 
-    def _note_batches(self, records: list[Record]) -> None:
-        for record in records:
-            if record["version"]:
-                self._seen.setdefault(record["source"], set()).add(record["batch"])
-
-    def _numbers(self, source: str) -> list[int]:
-        return [batch for batch in self._seen.get(source, ()) if isinstance(batch, int)]
+    def _note_batch(self, record: Record) -> None:
+        if record["version"]:
+            source, batch = record["source"], record["batch"]
+            self._seen.setdefault(source, set()).add(batch)
+            if isinstance(batch, int):
+                self._highest[source] = max(batch, self._highest.get(source, batch))
 
     def _next_batch(self, source: str) -> int:
-        return max(self._numbers(source), default=0) + 1
+        return self._highest.get(source, 0) + 1
 
     def _is_known(self, source: str, batch: str | int) -> bool:
-        if isinstance(batch, int) and batch <= max(self._numbers(source), default=batch - 1):
+        if isinstance(batch, int) and source in self._highest and batch <= self._highest[source]:
             return True
         return batch in self._seen.get(source, ())
 
@@ -385,7 +393,7 @@ class Rulebook:
             for record in reversed(self._log.records):
                 if self._entries[asked.number].id in record.get("violations", {}):
                     return int(record["violations"][self._entries[asked.number].id][2])
-        return int(self._detect().counts[asked.number])
+        return self._detect().counts[asked.number]
 
     def violations(self, rule: str | Rule, limit: int | None = None) -> pa.Table:
         """The violating pairs (t, s) of a rule as it is written, by t then s; rows (t) for rules about rows."""
@@ -460,6 +468,32 @@ class Rulebook:
         self.close()
 
 
+@dataclass(frozen=True)
+class _Step:
+    """What one batch adds to the states: rows, a record for the log, and what was kept apart."""
+
+    rows: dict[str, RowDelta]
+    record: Record
+    bad: Arrays | None
+
+    def to_arrays(self, words: Arrays) -> Arrays:
+        """The step and its words, as the store keeps them."""
+        states: dict[str, Arrays] = {f"table/{name}": delta.to_arrays() for name, delta in self.rows.items()}
+        states |= {"words": words, "log": Log.delta([self.record]), "quarantine": self.bad or Log.delta([])}
+        return joined(states)
+
+    @classmethod
+    def from_arrays(cls, states: Mapping[str, Arrays]) -> _Step:
+        rows = {
+            name.removeprefix("table/"): RowDelta.from_arrays(arrays)
+            for name, arrays in states.items()
+            if name.startswith("table/")
+        }
+        log = Log()
+        log.merge(states["log"])
+        return cls(rows, log.records[0], states["quarantine"])
+
+
 _HISTORY = pa.schema(
     [
         ("version", pa.int64()),
@@ -484,14 +518,14 @@ def _counts(delta: RowDelta) -> dict[str, int]:
 @contextmanager
 def _uninterrupted() -> Iterator[None]:
     """Holds Ctrl-C back for the moment in which states change in memory."""
-    if threading.current_thread() is not threading.main_thread():
+    if threading.get_ident() != threading.main_thread().ident:
         yield
         return
     caught: list[int] = []
-    before = signal.signal(signal.SIGINT, lambda number, _: caught.append(number))
+    before = set_handler(SIGINT, lambda number, _: caught.append(number))
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        set_handler(SIGINT, before)
         if caught:
             raise KeyboardInterrupt

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pyarrow as pa
 
+from holdfast.indexes.box_arrays import empty_box, renumbered
+from holdfast.kernels.box_entries import fill
 from holdfast.kernels.compiled import is_cached
+from holdfast.kernels.handle import Handle
 from holdfast.rulebook import Rulebook
 from holdfast.table.change import Change
 
 RULES = ["key(a)", "a -> b", "not(t.n > s.n and t.m < s.m)", "not(t.a = s.b and t.n < s.m)", "data.n in data.m"]
+NUMBERS = list(range(100, 400))  # enough for hash tables to grow
+TEXTS = [str(i) for i in NUMBERS]
 
 
 def warm() -> None:
@@ -21,6 +27,11 @@ def warm() -> None:
             book.apply(Change(deletes=rows))
             for rule in RULES:
                 book.violations(rule)
+            book.apply(Change(inserts=[("x", "y", 5, 6)]))
+            book.apply(Change(inserts=pa.table({"a": TEXTS, "b": TEXTS, "n": NUMBERS, "m": NUMBERS})))
+    box = empty_box(1, 1)
+    fill(Handle(box).address, np.array([[1], [2]]), np.zeros(1, np.int32), np.array([0]), np.array([1]), 0)
+    renumbered(box, np.zeros(1, np.int32), 1)
 
 
 def is_warm() -> bool:

@@ -5,7 +5,7 @@ Rows are known to the kernels by version numbers: a row that changes gets a new 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -43,6 +43,7 @@ class BoxIndex:
         self._t_rows = self._s_rows if group.shared else empty_box(keys, dims)
         self._all_counts = np.zeros((3, count), np.int64)
         self.counts: Counts = self._all_counts[batch.TOTAL]
+        self._no_pairs = [Pairs.none()] * count
         self._asks = np.array([[1, not rule.symmetric] for rule in rules], np.uint8)
         place = group.positions if self._operands else lambda operands: np.array([o.column for o in operands], np.int64)
         self._fixed: list[npt.NDArray[Any]] = [
@@ -54,7 +55,7 @@ class BoxIndex:
             np.zeros((dims, 4), np.int64),
         ]
         self._row_of, self._version_of = np.zeros(64, np.int64), np.full(64, -1, np.int32)
-        self._state = np.zeros(3, np.int64)
+        self._state = np.zeros(4, np.int64)
         self._make_room(_FIRST_ROOM)
 
     @property
@@ -72,11 +73,11 @@ class BoxIndex:
 
     def _process(self, ids: Ids, codes: Codes, limits: Counts, mode: int) -> tuple[list[Pairs], list[bool]]:
         if not len(ids):
-            return [Pairs.none()] * len(limits), (limits >= 0).tolist()
+            return self._no_pairs, (limits >= 0).tolist()
         parts = [(pairs.copy(), rules.copy()) for pairs, rules in self._run(ids, codes, self._asks, limits, mode)]
         listed = (self._all_counts[batch.BATCH] <= limits).tolist()
         if not parts:
-            return [Pairs.none()] * len(listed), listed
+            return self._no_pairs, listed
         return [_of_rule(parts, i) if wanted else Pairs.none() for i, wanted in enumerate(listed)], listed
 
     def partners(self, ids: Ids, codes: Codes, rule: int, *, emit: bool = True) -> tuple[Pairs, Counts]:
@@ -139,17 +140,17 @@ class BoxIndex:
 
     def _grow(self, status: int, most: int) -> None:
         """Room for what the kernel asks for; where half of all versions are dead, they go instead."""
-        versions, live = int(self._state[batch.NEXT_VERSION]), int((self._version_of >= 0).sum())
-        if versions > 1024 and 2 * live < versions:
+        versions = int(self._state[batch.NEXT_VERSION])
+        if versions > 1024 and 2 * int(self._state[batch.LIVE]) < versions:
             self._forget_the_dead()
         elif status == kernel.GROW_VERSIONS:
             room = room_for(versions + 1, len(self._row_of))
             self._row_of = longer(self._row_of, room)
             if most >= len(self._version_of):
                 self._version_of = longer(self._version_of, room_for(most + 1, len(self._version_of)), -1)
-            self._set_boxes(with_versions(self._s_rows, room), with_versions(self._t_rows, room))
+            self._change_boxes(lambda box: with_versions(box, room))
         else:
-            self._set_boxes(grown(self._s_rows, status), grown(self._t_rows, status))
+            self._change_boxes(lambda box: grown(box, status))
 
     def _forget_the_dead(self) -> None:
         """Numbers the live versions anew, so that what came and went takes no room."""
@@ -157,16 +158,15 @@ class BoxIndex:
         new = np.full(int(self._state[batch.NEXT_VERSION]), -1, np.int32)
         new[old] = np.arange(len(old), dtype=np.int32)
         room = room_for(len(old) + 1, len(old))
-        s_rows = renumbered(self._s_rows, new, room)
-        t_rows = s_rows if self.group.shared else renumbered(self._t_rows, new, room)
         ids = self._row_of[old]
         self._row_of = longer(ids, room)
         self._version_of[ids] = np.arange(len(old), dtype=np.int32)
         self._state[batch.NEXT_VERSION] = len(old)
-        self._set_boxes(s_rows, t_rows)
+        self._change_boxes(lambda box: renumbered(box, new, room))
 
-    def _set_boxes(self, s_rows: kernel.Box, t_rows: kernel.Box) -> None:
-        self._s_rows, self._t_rows = s_rows, s_rows if self.group.shared else t_rows
+    def _change_boxes(self, change: Callable[[kernel.Box], kernel.Box]) -> None:
+        self._s_rows = change(self._s_rows)
+        self._t_rows = self._s_rows if self.group.shared else change(self._t_rows)
         self._renew_handle()
 
     def _make_room(self, room: int) -> None:

@@ -34,8 +34,8 @@ def empty_box(key_columns: int, dims: int, buckets: int = 16, pool: int = 64, ve
 
 
 def _blocks(dims: int, pool: int, old: kernel.Box | None) -> dict[str, Any]:
-    """Block bounds for a pool of this size, those of the old one kept. One dimension needs none."""
-    rows = dims if dims > 1 else 0
+    """Fences and block bounds for a pool of this size, those of the old one kept. One dimension needs no bounds."""
+    rows = max(dims - 1, 0)
     sizes = [(pool >> (kernel.BLOCK_BITS * (level + 1))) + 1 for level in range(kernel.PYRAMID)]
     base = np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.int64)
     blocks = np.zeros((rows, sum(sizes), kernel.BOUNDS), np.int64)
@@ -44,7 +44,10 @@ def _blocks(dims: int, pool: int, old: kernel.Box | None) -> dict[str, Any]:
         for level in range(kernel.PYRAMID):
             length = int(ends[level + 1] - ends[level])
             blocks[:, base[level] : base[level] + length] = old.blocks[:, ends[level] : ends[level + 1]]
-    return {"base": base, "blocks": blocks}
+    fences = np.zeros(sizes[0] if dims else 0, np.int64)
+    if old is not None:
+        fences[: len(old.fences)] = old.fences
+    return {"base": base, "blocks": blocks, "fences": fences}
 
 
 def key_columns(box: kernel.Box) -> int:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -114,7 +115,7 @@ class Group:
         """Whether one index serves both roles."""
         return self.rules[0].t == self.rules[0].s
 
-    @property
+    @cached_property
     def columns(self) -> list[int]:
         """All columns that the rules look at; a change elsewhere is none for them."""
         sides = (self.rules[0].t, self.rules[0].s)

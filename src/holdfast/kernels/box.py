@@ -2,9 +2,10 @@
 
 An entry is a version number (an int32 that stands for one state of one row) and its values in `dims` dimensions.
 A bucket holds up to 64 entries unsorted (the tail: one in the record, then chunks of 4, 16, 64), beyond that a binary
-counter of runs of 64 * 2^level, each sorted by the first dimension, with the least and greatest value of every further
-dimension for blocks of 16, 256, 4096 and 65536 entries. A bucket's record has its key, the bounds of all its entries,
-and one word that says where they are, so that a bucket without violations is usually left after one look.
+counter of runs of 64 * 2^level, each sorted by the first dimension. Of each block of 16 entries the first value is
+kept in one place (the fences), and of blocks of 16, 256, 4096 and 65536 entries the least and greatest value of every
+further dimension. A bucket's record has its key, the bounds of all its entries, and one word that says where they
+are, so that a bucket without violations is usually left after one look.
 
 Deleting takes an entry out of a tail at once; in a run it only sets dead[version], and the bucket is rebuilt when half
 of it is dead. Bounds may therefore be wider than the live entries need, never narrower.
@@ -16,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from holdfast.kernels.compiled import kernel
+from holdfast.kernels.compiled import kernel, part
 from holdfast.kernels.handle import int32_1, int32_2, int64_1, int64_2, int64_3, uint8_1, uint64_1
 
 TAIL = 64
@@ -52,79 +53,85 @@ class Box(NamedTuple):
     free: Any  # int64[4 + LEVELS]: first free chunk of each size, + 1
     runs: Any  # int64[directories, LEVELS, 2]: start and length
     totals: Any  # int64[directories, 2]: entries, and how many of them are dead
-    blocks: Any  # int64[dims, blocks, 6]: bounds (see above); the levels of the pyramid one behind the other
+    blocks: Any  # int64[dims - 1, blocks, 6]: bounds (see above); the levels of the pyramid one behind the other
     base: Any  # int64[PYRAMID]: where each level begins
     dead: Any  # uint8[versions]
     scratch_versions: Any  # int32[2, largest run]
     scratch_values: Any  # int64[2, dims, largest run]
+    fences: Any  # int64[pool / 16]: the first value of each block of a run, in the first dimension
 
 
 # In kernels a box is the address of its arrays' lines (`handle.py`), and each function takes the views it needs.
 
 
-@kernel
+@part
 def meta_of(box):
     return int64_1(box, np.int64(0))
 
 
-@kernel
+@part
 def slots_of(box):
     return uint64_1(box, np.int64(1))
 
 
-@kernel
+@part
 def record_of(box):
     return int64_2(box, np.int64(2))
 
 
-@kernel
+@part
 def versions_of(box):
     return int32_1(box, np.int64(3))
 
 
-@kernel
+@part
 def values_of(box):
     return int64_2(box, np.int64(4))
 
 
-@kernel
+@part
 def free_of(box):
     return int64_1(box, np.int64(5))
 
 
-@kernel
+@part
 def runs_of(box):
     return int64_3(box, np.int64(6))
 
 
-@kernel
+@part
 def totals_of(box):
     return int64_2(box, np.int64(7))
 
 
-@kernel
+@part
 def blocks_of(box):
     return int64_3(box, np.int64(8))
 
 
-@kernel
+@part
 def base_of(box):
     return int64_1(box, np.int64(9))
 
 
-@kernel
+@part
 def dead_of(box):
     return uint8_1(box, np.int64(10))
 
 
-@kernel
+@part
 def scratch_versions_of(box):
     return int32_2(box, np.int64(11))
 
 
-@kernel
+@part
 def scratch_values_of(box):
     return int64_3(box, np.int64(12))
+
+
+@part
+def fences_of(box):
+    return int64_1(box, np.int64(13))
 
 
 # --- the word of a bucket: 31 bits head, 7 entries in the tail, 2 size class of its chunk, 23 directory + 1 -----
@@ -134,34 +141,34 @@ MOST_DIRECTORIES = (1 << 23) - 1
 _HEAD, _COUNT, _CLASS = (1 << 31) - 1, (1 << 7) - 1, 3
 
 
-@kernel
+@part
 def make_word(head, tail, size_class, directory):
     return np.int64(head) | (np.int64(tail) << 31) | (np.int64(size_class) << 38) | ((np.int64(directory) + 1) << 40)
 
 
-@kernel
+@part
 def head_of(word):
     """The only version of a bucket without a chunk."""
     return word & _HEAD
 
 
-@kernel
+@part
 def start_of(word):
     """Where the tail's chunk starts."""
     return (word & _HEAD) * UNIT
 
 
-@kernel
+@part
 def tail_of(word):
     return (word >> 31) & _COUNT
 
 
-@kernel
+@part
 def class_of(word):
     return (word >> 38) & _CLASS
 
 
-@kernel
+@part
 def directory_of(word):
     """The bucket's line in `runs` and `totals`, or -1."""
     return (word >> 40) - 1
@@ -170,13 +177,13 @@ def directory_of(word):
 # --- buckets --------------------------------------------------------------------------------------------------
 
 
-@kernel
+@part
 def slot_of(hashed, slots):
     """The first slot to look at. Ascending with the hash, so that a larger table is filled in one pass."""
     return np.int64(((hashed >> _HALF) * np.uint64(slots.shape[0])) >> _HALF)
 
 
-@kernel
+@part
 def find_bucket(box, codes, columns, row, hashed):
     """(the bucket of a key, or -1; the slot where it is or would be). O(1), expected."""
     slots, record = slots_of(box), record_of(box)
@@ -210,7 +217,7 @@ def refill_slots(old, new):
             new[at] = old[i]
 
 
-@kernel
+@part
 def live_in(box, bucket):
     """How many live entries a bucket has."""
     word = record_of(box)[bucket, record_of(box).shape[1] - 1 - 2 * values_of(box).shape[0]]
@@ -220,7 +227,7 @@ def live_in(box, bucket):
     return totals_of(box)[directory, 0] - totals_of(box)[directory, 1]
 
 
-@kernel
+@part
 def chunk_size(size_class):
     """Entries in a chunk: 1, 4, 16, 64 for tails, 64 * 2^level for runs."""
     if size_class < 4:
@@ -228,7 +235,7 @@ def chunk_size(size_class):
     return np.int64(TAIL) << (size_class - 4)
 
 
-@kernel
+@part
 def allocate(box, size_class):
     """Where a chunk of this class starts, or -1 when the pool is full. Starts are aligned for the pyramid."""
     meta, free, versions = meta_of(box), free_of(box), versions_of(box)
@@ -246,7 +253,7 @@ def allocate(box, size_class):
     return start
 
 
-@kernel
+@part
 def release(box, size_class, start):
     """Gives a chunk back; its first two versions link to the next free one, plus one."""
     free, versions = free_of(box), versions_of(box)

@@ -4,16 +4,31 @@ from __future__ import annotations
 
 import numpy as np
 
-from holdfast.kernels.box import DONE, GROW_OUT, GROW_VERSIONS, LEAST, Box, find_bucket, record_of, slot_of, slots_of
+from holdfast.kernels.box import (
+    DONE,
+    GROW_OUT,
+    GROW_VERSIONS,
+    LEAST,
+    Box,
+    class_of,
+    find_bucket,
+    record_of,
+    slot_of,
+    slots_of,
+    start_of,
+    tail_of,
+    values_of,
+    versions_of,
+)
 from holdfast.kernels.box_entries import insert, remove
 from holdfast.kernels.box_search import make_query, search_bucket
-from holdfast.kernels.compiled import kernel
+from holdfast.kernels.compiled import kernel, part
 from holdfast.kernels.handle import int32_1, int64_1, int64_2, uint8_1
 from holdfast.kernels.hashing import hash_row
 
 # what happens to the rows of a batch; LEFT: like LEAVE, but the first one has left already
 ENTER, LEAVE, LEFT, ASK = range(4)
-NEXT_VERSION, USED = range(2)  # of `state`
+NEXT_VERSION, USED, LIVE = range(3)  # of `state`
 TOTAL, BATCH, SAVED = range(3)  # of `counts`
 START = -1  # first row of a call that is not the continuation of another
 _BLOCK = 256
@@ -42,20 +57,26 @@ _STATE = _FLAGS + 15  # int64: see above
 _LINE = 32  # bytes
 
 
-@kernel
+@part
 def look_ahead(box, codes, columns, order, first, stop):
     """Touches what the next rows will look at. Nothing waits for the answers, so the memory serves them together."""
-    slots, record, seen = slots_of(box), record_of(box), np.int64(0)
+    slots, record, versions, values = slots_of(box), record_of(box), versions_of(box), values_of(box)
+    keys, seen = columns.shape[0], np.int64(0)
     for i in range(first, stop):
         row = order[i] if order.shape[0] > 0 else i
         slot = slots[slot_of(hash_row(codes, columns, row), slots)]
         bucket = np.int64(slot & _LOW) - 1
         if bucket >= 0:
-            seen ^= record[bucket, 0]
+            word = record[bucket, keys]
+            place = start_of(word) + tail_of(word)
+            if class_of(word) > 0 and place < versions.shape[0]:  # where the row will stand
+                seen ^= versions[place]
+                for d in range(values.shape[0]):
+                    seen ^= values[d, place]
     return seen
 
 
-@kernel
+@part
 def may_ask(codes, columns, row, members, role, nulls_equal):
     """Whether a row can stand in a role: it passes the filter, and no null keeps its key from being equal."""
     if members.shape[1] > 0 and members[role, row] == 0:
@@ -67,7 +88,7 @@ def may_ask(codes, columns, row, members, role, nulls_equal):
     return True
 
 
-@kernel
+@part
 def question(work, rows, role, as_t, codes, row, bucket, asker, rule, both, counting):
     """Asks one bucket for one rule. Returns how many there are, or -1 where they did not fit."""
     dims, query, state = int64_1(work, role + _DIMS), int64_2(work, _QUERY), int64_1(work, _STATE)
@@ -82,7 +103,7 @@ def question(work, rows, role, as_t, codes, row, bucket, asker, rule, both, coun
     return count
 
 
-@kernel
+@part
 def ask_all(work, codes, row, asker, asks, limits, bucket_s, bucket_t, mirrored):
     """All rules ask for one row, as t among the s rows and as s among the t rows: how many, or -1: no room.
 
@@ -102,7 +123,7 @@ def ask_all(work, codes, row, asker, asks, limits, bucket_s, bucket_t, mirrored)
     return total
 
 
-@kernel
+@part
 def enter_box(work, rows, role, codes, row, version):
     """Puts a row into a box; its bucket is searched once more, and found in the cache."""
     box, key, dims = work + _LINE * rows, int64_1(work, role + _KEY), int64_1(work, role + _DIMS)
@@ -111,7 +132,7 @@ def enter_box(work, rows, role, codes, row, version):
     return insert(box, codes, key, dims, row, version, bucket, at, hashed)
 
 
-@kernel
+@part
 def enter(work, codes, row, version, shared, as_t, as_s):
     """Puts a row into the box of each role that it may stand in."""
     status = enter_box(work, _S_ROWS, _AS_S, codes, row, version) if as_s else DONE
@@ -179,8 +200,10 @@ def process(work, codes, ids, order, members, asks, limits, per_row, mode, first
             row_ids[version] = who
             versions[who] = version
             state[NEXT_VERSION] = version + 1
+            state[LIVE] += 1
         elif mode != ASK:
             versions[who] = -1
+            state[LIVE] -= 1
     if mode != ASK:
         counts[TOTAL] += counts[BATCH] if mode == ENTER else -counts[BATCH]
     return ids.shape[0], DONE, state[USED]

@@ -36,13 +36,13 @@ from holdfast.kernels.box import (
     versions_of,
 )
 from holdfast.kernels.box_runs import rebuild, settle
-from holdfast.kernels.compiled import kernel
+from holdfast.kernels.compiled import kernel, part
 from holdfast.kernels.hashing import hash_row
 
 _NONE = np.int64(0)
 
 
-@kernel
+@part
 def make_room(box, bucket, place):
     """A place in the tail for one more entry. A status other than DONE: nothing was changed."""
     record, versions, values = record_of(box), versions_of(box), values_of(box)
@@ -72,7 +72,7 @@ def make_room(box, bucket, place):
     return DONE
 
 
-@kernel
+@part
 def insert(box, codes, columns, dims, row, version, bucket, at, hashed):
     """Enters a version; O(log) amortised. A status other than DONE: no entry was made; grow and call again.
 
@@ -120,7 +120,7 @@ def insert(box, codes, columns, dims, row, version, bucket, at, hashed):
     return DONE
 
 
-@kernel
+@part
 def take_from_tail(box, bucket, place, version):
     """Takes a version out of the tail; False where it is not there, and so is in a run."""
     versions, values, word = versions_of(box), values_of(box), record_of(box)[bucket, place]
@@ -141,7 +141,7 @@ def take_from_tail(box, bucket, place, version):
     return False
 
 
-@kernel
+@part
 def remove(box, codes, columns, row, version):
     """Takes a version out. O(64), or O(1) and a rebuild of the bucket when half of it is dead."""
     record, totals, keys = record_of(box), totals_of(box), columns.shape[0]
@@ -165,7 +165,7 @@ def remove(box, codes, columns, row, version):
         meta_of(box)[EMPTY] += 1
 
 
-@kernel
+@part
 def narrow(box, bucket, keys, start, length):
     """The exact bounds of a bucket whose entries are all in one stretch."""
     record, values = record_of(box), values_of(box)
@@ -214,7 +214,7 @@ def fill(box, codes, versions, columns, dims, first):
     for row in range(first, versions.shape[0]):
         hashed = hash_row(codes, columns, row)
         bucket, at = find_bucket(box, codes, columns, row, hashed)
-        status = insert(box, codes, columns, dims, row, versions[row], bucket, at, hashed)
+        status = insert(box, codes, columns, dims, row, np.int64(versions[row]), bucket, at, hashed)
         if status != DONE:
             return row, status
     return versions.shape[0], DONE

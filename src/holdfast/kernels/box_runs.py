@@ -21,6 +21,7 @@ from holdfast.kernels.box import (
     class_of,
     dead_of,
     directory_of,
+    fences_of,
     head_of,
     make_word,
     meta_of,
@@ -35,10 +36,10 @@ from holdfast.kernels.box import (
     values_of,
     versions_of,
 )
-from holdfast.kernels.compiled import kernel
+from holdfast.kernels.compiled import part
 
 
-@kernel
+@part
 def sort_tail(versions, values, count):
     """Insertion sort by the first dimension. For at most 64 entries."""
     for i in range(1, count):
@@ -56,13 +57,19 @@ def sort_tail(versions, values, count):
             versions[at] = version
 
 
-@kernel
-def merge(left_versions, left_values, count, versions, values, dead, begin, length, to_versions, to_values, to):
-    """Merges sorted entries with a run into a third place, without the run's dead ones. O(entries)."""
+@part
+def merge(box, side, count, begin, length, some_dead, into_pool, to):
+    """Merges the sorted entries in one half of the scratch with a run, without the run's dead ones, if it has some:
+    into the pool at `to`, or into the other half of the scratch. O(entries)."""
+    versions, values, dead = versions_of(box), values_of(box), dead_of(box)
+    left_versions, left_values = scratch_versions_of(box)[side], scratch_values_of(box)[side]
+    to_versions, to_values = scratch_versions_of(box)[1 - side], scratch_values_of(box)[1 - side]
+    if into_pool:
+        to_versions, to_values = versions, values
     dims = values.shape[0]
     a, b, stop, at = 0, begin, begin + length, to
     while a < count or b < stop:
-        if b < stop and dead[versions[b]] != 0:
+        if some_dead and b < stop and dead[versions[b]] != 0:
             b += 1
         elif b >= stop or (a < count and (dims == 0 or left_values[0, a] <= values[0, b])):
             to_versions[at] = left_versions[a]
@@ -79,13 +86,16 @@ def merge(left_versions, left_values, count, versions, values, dead, begin, leng
     return at - to
 
 
-@kernel
-def build_blocks(values, blocks, base, start, length):
-    """The bounds of the blocks of a run in all dimensions but the first, all levels. O(entries x dims).
+@part
+def build_blocks(values, fences, blocks, base, start, length):
+    """The fences of a run, and the bounds of its blocks in all dimensions but the first, all levels. O(entries x dims).
 
     Each block has its own bounds, those from it to the end of its group, and from the group's begin to it. A group is
     the whole run on the lowest level, sixteen blocks on the others.
     """
+    if values.shape[0] > 0:
+        for block in range(start >> BLOCK_BITS, (start + length + 15) >> BLOCK_BITS):
+            fences[block] = values[0, block << BLOCK_BITS]
     for d in range(1, values.shape[0]):
         for level in range(PYRAMID):
             bits = BLOCK_BITS * (level + 1)
@@ -103,29 +113,29 @@ def build_blocks(values, blocks, base, start, length):
                         most = max(most, values[d, i])
                 else:
                     below = base[level - 1] + (block << BLOCK_BITS)
-                    least, most = blocks[d, below, OWN], blocks[d, below, OWN + 1]
+                    least, most = blocks[d - 1, below, OWN], blocks[d - 1, below, OWN + 1]
                     for child in range(below + 1, below + 16):
-                        least = min(least, blocks[d, child, OWN])
-                        most = max(most, blocks[d, child, OWN + 1])
+                        least = min(least, blocks[d - 1, child, OWN])
+                        most = max(most, blocks[d - 1, child, OWN + 1])
                 at = base[level] + block
-                blocks[d, at, OWN] = least
-                blocks[d, at, OWN + 1] = most
+                blocks[d - 1, at, OWN] = least
+                blocks[d - 1, at, OWN + 1] = most
                 if block > first and (level == 0 or block & 15 != 0):
-                    least = min(least, blocks[d, at - 1, UP_TO])
-                    most = max(most, blocks[d, at - 1, UP_TO + 1])
-                blocks[d, at, UP_TO] = least
-                blocks[d, at, UP_TO + 1] = most
+                    least = min(least, blocks[d - 1, at - 1, UP_TO])
+                    most = max(most, blocks[d - 1, at - 1, UP_TO + 1])
+                blocks[d - 1, at, UP_TO] = least
+                blocks[d - 1, at, UP_TO + 1] = most
             for block in range(stop - 1, first - 1, -1):
                 at = base[level] + block
-                least, most = blocks[d, at, OWN], blocks[d, at, OWN + 1]
+                least, most = blocks[d - 1, at, OWN], blocks[d - 1, at, OWN + 1]
                 if block < stop - 1 and (level == 0 or block & 15 != 15):
-                    least = min(least, blocks[d, at + 1, FROM])
-                    most = max(most, blocks[d, at + 1, FROM + 1])
-                blocks[d, at, FROM] = least
-                blocks[d, at, FROM + 1] = most
+                    least = min(least, blocks[d - 1, at + 1, FROM])
+                    most = max(most, blocks[d - 1, at + 1, FROM + 1])
+                blocks[d - 1, at, FROM] = least
+                blocks[d - 1, at, FROM + 1] = most
 
 
-@kernel
+@part
 def level_for(count):
     level = 0
     while (np.int64(TAIL) << level) < count:
@@ -133,20 +143,20 @@ def level_for(count):
     return level
 
 
-@kernel
+@part
 def rebuild(box, bucket, levels):
     """Sorts the tail and the runs below `levels` into one run and drops what is dead in them.
 
     Small runs come first, so the scratch holds at most as much as the largest run. Returns False, with nothing
     changed, when the pool or the scratch has no room.
     """
-    record, versions, values, dead, runs = record_of(box), versions_of(box), values_of(box), dead_of(box), runs_of(box)
+    record, versions, values, runs = record_of(box), versions_of(box), values_of(box), runs_of(box)
     scratch_versions, scratch_values = scratch_versions_of(box), scratch_values_of(box)
     dims = values.shape[0]
     place = record.shape[1] - 1 - 2 * dims
     word = record[bucket, place]
     directory, head, tail, size_class = directory_of(word), start_of(word), tail_of(word), class_of(word)
-    total, last = tail, -1
+    total, last, some_dead = tail, -1, totals_of(box)[directory, 1] > 0
     for level in range(levels):
         total += runs[directory, level, 1]
         if runs[directory, level, 1] > 0:
@@ -166,39 +176,20 @@ def rebuild(box, bucket, levels):
         sort_tail(scratch_versions[0], scratch_values[0], count)
     if size_class > 0:
         release(box, size_class, head)
-    side = 0
+    side = np.int64(0)
     for level in range(last + 1):
         length = runs[directory, level, 1]
         if length > 0:
-            begin = runs[directory, level, 0]
-            from_versions, from_values = scratch_versions[side], scratch_values[side]
-            if level == last:
-                count = merge(
-                    from_versions, from_values, count, versions, values, dead, begin, length, versions, values, start
-                )
-            else:
-                side = 1 - side
-                to_versions, to_values = scratch_versions[side], scratch_values[side]
-                count = merge(
-                    from_versions,
-                    from_values,
-                    count,
-                    versions,
-                    values,
-                    dead,
-                    begin,
-                    length,
-                    to_versions,
-                    to_values,
-                    np.int64(0),
-                )
+            begin, into_pool = runs[directory, level, 0], level == last
+            count = merge(box, side, count, begin, length, some_dead, into_pool, start if into_pool else np.int64(0))
+            side = 1 - side
             release(box, 4 + level, begin)
             runs[directory, level, 1] = 0
     if last < 0:
         versions[start : start + count] = scratch_versions[0, :count]
         for d in range(dims):
             values[d, start : start + count] = scratch_values[0, d, :count]
-    build_blocks(values, blocks_of(box), base_of(box), start, count)
+    build_blocks(values, fences_of(box), blocks_of(box), base_of(box), start, count)
     runs[directory, target, 0] = start
     runs[directory, target, 1] = count
     if count == 0:
@@ -209,7 +200,7 @@ def rebuild(box, bucket, levels):
     return True
 
 
-@kernel
+@part
 def settle(box, bucket, place):
     """Makes room in a full tail: all runs below the first free level, and the tail, become one run there."""
     word = record_of(box)[bucket, place]

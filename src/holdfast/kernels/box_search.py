@@ -23,6 +23,7 @@ from holdfast.kernels.box import (
     class_of,
     dead_of,
     directory_of,
+    fences_of,
     head_of,
     record_of,
     runs_of,
@@ -33,7 +34,7 @@ from holdfast.kernels.box import (
     values_of,
     versions_of,
 )
-from holdfast.kernels.compiled import kernel
+from holdfast.kernels.compiled import part
 from holdfast.kernels.handle import int32_1, int64_1, int64_2
 
 # operators, and null policies
@@ -41,7 +42,7 @@ EQ, NE, LT, LE, GT, GE = range(6)
 NULL_EQUAL, NULL_DISTINCT, NULL_SQL = range(3)
 
 
-@kernel
+@part
 def range_of(op, value, policy):
     """What x must be for `value op x` to hold: (lo, hi, hole, has_hole, possible). Null is LEAST."""
     if value == LEAST:
@@ -65,7 +66,7 @@ def range_of(op, value, policy):
     return lowest, (value - 1 if value > lowest else lowest), np.int64(0), np.int64(0), value > lowest
 
 
-@kernel
+@part
 def make_query(codes, dims, ops, rule, policy, row, query):
     """The box for a row: in dimension d, what x must be for `value op x`. Returns whether it can be met."""
     for d in range(dims.shape[0]):
@@ -79,9 +80,20 @@ def make_query(codes, dims, ops, rule, policy, row, query):
     return True
 
 
-@kernel
-def lower_bound(values, start, stop, wanted):
-    """The first place in values[0] whose value is not below `wanted`. O(log), without branches to mispredict."""
+@part
+def lower_bound(values, fences, start, stop, wanted):
+    """The first place of a stretch of a run whose value in the first dimension is not below `wanted`. O(log).
+
+    First among the fences, which are close together, then in one block; without branches to mispredict.
+    """
+    block, blocks = (start >> BLOCK_BITS) + 1, (stop - 1) >> BLOCK_BITS
+    length = blocks + 1 - block
+    while length > 0:
+        half = length >> 1
+        below = fences[block + half] < wanted
+        block = block + half + 1 if below else block
+        length = length - half - 1 if below else half
+    start, stop = max(start, (block - 1) << BLOCK_BITS), min(stop, block << BLOCK_BITS)
     length = stop - start
     while length > 0:
         half = length >> 1
@@ -91,7 +103,7 @@ def lower_bound(values, start, stop, wanted):
     return start
 
 
-@kernel
+@part
 def relation(least, most, query, d):
     """How bounds lie to the box in dimension d: 0 outside, 1 partly inside, 2 wholly inside."""
     if most < query[d, 0] or least > query[d, 1]:
@@ -104,19 +116,19 @@ def relation(least, most, query, d):
     return 2
 
 
-@kernel
+@part
 def block_relation(blocks, at, which, query):
     """The same for a block of the pyramid, over all dimensions but the first."""
     found = 2
     for d in range(1, query.shape[0]):
-        here = relation(blocks[d, at, which], blocks[d, at, which + 1], query, d)
+        here = relation(blocks[d - 1, at, which], blocks[d - 1, at, which + 1], query, d)
         if here == 0:
             return 0
         found = min(found, here)
     return found
 
 
-@kernel
+@part
 def jump(blocks, base, place, end, query):
     """How far one can go from an aligned place because nothing is in the box there; `place` itself if not at all.
 
@@ -142,25 +154,25 @@ def jump(blocks, base, place, end, query):
 # --- where pairs go: `found` is the address of the lines of three arrays ----------------------------------------
 
 
-@kernel
+@part
 def pairs_of(found):
     """int64[2, room]: t and s, row ids."""
     return int64_2(found, np.int64(0))
 
 
-@kernel
+@part
 def rules_of(found):
     """int32[room]: the rules of the pairs, or nothing where there is only one."""
     return int32_1(found, np.int64(1))
 
 
-@kernel
+@part
 def row_ids_of(found):
     """int64[versions]."""
     return int64_1(found, np.int64(2))
 
 
-@kernel
+@part
 def put_stretch(found, at, ask, versions, dead, begin, end):
     """Writes the pairs of a stretch of entries, without the dead ones, and their mirror images where the question is
     for both. Returns (how many entries, the next free place)."""
@@ -195,7 +207,7 @@ class Ask(NamedTuple):
     live_only: Any  # whether some of the entries asked are dead
 
 
-@kernel
+@part
 def count_live(versions, dead, begin, end):
     count = np.int64(0)
     for place in range(begin, end):
@@ -203,7 +215,7 @@ def count_live(versions, dead, begin, end):
     return count
 
 
-@kernel
+@part
 def take(box, versions, begin, end, ask, found, at):
     """Lists or counts a stretch of entries, all of which are in the box: (how many, next place or -1: no room)."""
     if ask.counting:
@@ -213,7 +225,7 @@ def take(box, versions, begin, end, ask, found, at):
     return put_stretch(found, at, ask, versions, dead_of(box), begin, end)
 
 
-@kernel
+@part
 def scan(box, begin, end, start, stop, query, ask, found, at):
     """The entries of a stretch of a run that are in the box beyond the first dimension, block by block.
 
@@ -258,7 +270,7 @@ def scan(box, begin, end, start, stop, query, ask, found, at):
     return count, at
 
 
-@kernel
+@part
 def mark_inside(values, begin, count, query, first, marks):
     """marks[i] says whether entry begin + i is in the box, dimensions from `first` on. Returns how many are.
 
@@ -277,7 +289,7 @@ def mark_inside(values, begin, count, query, first, marks):
     return total
 
 
-@kernel
+@part
 def test(box, begin, end, query, first, ask, found, at):
     """Lists or counts those of at most 64 entries that are in the box, dimensions from `first` on."""
     marks = scratch_versions_of(box)[0]  # not in use while searching
@@ -294,23 +306,23 @@ def test(box, begin, end, query, first, ask, found, at):
     return count, at
 
 
-@kernel
+@part
 def search_run(box, begin, end, query, ask, found, at):
     """The entries of one run that are in the box. O(log + blocks touched + entries found)."""
-    values, dims, count = values_of(box), query.shape[0], np.int64(0)
+    values, fences, dims, count = values_of(box), fences_of(box), query.shape[0], np.int64(0)
     run_start, run_stop = begin, end
     left = right = end
     if dims > 0:
         if values[0, begin] < query[0, 0]:
-            begin = lower_bound(values, begin, end, query[0, 0])
+            begin = lower_bound(values, fences, begin, end, query[0, 0])
         if begin < end and values[0, end - 1] > query[0, 1]:
-            end = lower_bound(values, begin, end, query[0, 1] + 1)
+            end = lower_bound(values, fences, begin, end, query[0, 1] + 1)
         left = right = end
         if query[0, 3] != 0:
-            left = lower_bound(values, begin, end, query[0, 2])
-            right = end if query[0, 2] == MOST else lower_bound(values, left, end, query[0, 2] + 1)
-    for part in range(2):
-        first, stop = (begin, left) if part == 0 else (right, end)
+            left = lower_bound(values, fences, begin, end, query[0, 2])
+            right = end if query[0, 2] == MOST else lower_bound(values, fences, left, end, query[0, 2] + 1)
+    for side in range(2):
+        first, stop = (begin, left) if side == 0 else (right, end)
         if first < stop:
             if dims <= 1:
                 more, at = take(box, versions_of(box), first, stop, ask, found, at)
@@ -322,7 +334,7 @@ def search_run(box, begin, end, query, ask, found, at):
     return count, at
 
 
-@kernel
+@part
 def search_bucket(box, bucket, keys, query, asker, as_t, both, rule, counting, found, at):
     """All entries of a bucket that are in the box: (how many, next free place or -1 where there was no room)."""
     record = record_of(box)

@@ -29,6 +29,12 @@ def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
     return made
 
 
+def part(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A part of kernels, called by them only: compiled with them, without what a call from Python needs."""
+    made: Callable[..., Any] = numba.njit(nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)(function)
+    return made
+
+
 def cache_directory() -> Path:
     """Where the machine code is kept: beside the kernels, or where NUMBA_CACHE_DIR says."""
     return Path(os.environ.get("NUMBA_CACHE_DIR") or _HERE / "__pycache__")

@@ -15,7 +15,7 @@ from numba import carray
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
-from holdfast.kernels.compiled import kernel
+from holdfast.kernels.compiled import part
 
 _WORDS = 4  # address, then up to three lengths
 
@@ -50,43 +50,43 @@ def _pointer(typing_context, address):
 # Numba would compile another version.
 
 
-@kernel
+@part
 def int64_1(handle, line):
     at = carray(_pointer(handle + 8 * _WORDS * line), (_WORDS,), np.int64)
     return carray(_pointer(at[0]), (at[1],), np.int64)
 
 
-@kernel
+@part
 def int64_2(handle, line):
     at = carray(_pointer(handle + 8 * _WORDS * line), (_WORDS,), np.int64)
     return carray(_pointer(at[0]), (at[1], at[2]), np.int64)
 
 
-@kernel
+@part
 def int64_3(handle, line):
     at = carray(_pointer(handle + 8 * _WORDS * line), (_WORDS,), np.int64)
     return carray(_pointer(at[0]), (at[1], at[2], at[3]), np.int64)
 
 
-@kernel
+@part
 def int32_1(handle, line):
     at = carray(_pointer(handle + 8 * _WORDS * line), (_WORDS,), np.int64)
     return carray(_pointer(at[0]), (at[1],), np.int32)
 
 
-@kernel
+@part
 def int32_2(handle, line):
     at = carray(_pointer(handle + 8 * _WORDS * line), (_WORDS,), np.int64)
     return carray(_pointer(at[0]), (at[1], at[2]), np.int32)
 
 
-@kernel
+@part
 def uint8_1(handle, line):
     at = carray(_pointer(handle + 8 * _WORDS * line), (_WORDS,), np.int64)
     return carray(_pointer(at[0]), (at[1],), np.uint8)
 
 
-@kernel
+@part
 def uint64_1(handle, line):
     at = carray(_pointer(handle + 8 * _WORDS * line), (_WORDS,), np.int64)
     return carray(_pointer(at[0]), (at[1],), np.uint64)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from holdfast.kernels.compiled import kernel
+from holdfast.kernels.compiled import part
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _FIRST = np.uint64(0xBF58476D1CE4E5B9)
@@ -24,7 +24,7 @@ _BYTES = (
 )
 
 
-@kernel
+@part
 def mix(word):
     """One 64-bit word, well mixed."""
     word = (word ^ (word >> _S30)) * _FIRST
@@ -32,7 +32,7 @@ def mix(word):
     return word ^ (word >> _S31)
 
 
-@kernel
+@part
 def hash_row(codes, columns, row):
     """The hash of the chosen columns of codes[:, row]. O(columns)."""
     value = _GOLDEN
@@ -41,7 +41,7 @@ def hash_row(codes, columns, row):
     return value
 
 
-@kernel
+@part
 def hash_bytes(data, start, stop):
     """The hash of data[start:stop], eight bytes at a step. O(length)."""
     value = _GOLDEN ^ np.uint64(stop - start)

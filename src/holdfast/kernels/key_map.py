@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from holdfast.kernels.compiled import kernel
+from holdfast.kernels.compiled import kernel, part
 from holdfast.kernels.hashing import hash_row
 
 _ONE = np.uint64(1)
+_BLOCK = 64
+_NULL = np.iinfo(np.int64).min
 
 
-@kernel
+@part
 def same_row(left, left_row, right, right_row, columns):
     for i in range(columns.shape[0]):
         column = columns[i]
@@ -24,7 +26,7 @@ def same_row(left, left_row, right, right_row, columns):
     return True
 
 
-@kernel
+@part
 def probe(table, codes, wanted, columns, row):
     """(place of the entry equal to wanted[:, row], or -1; first place where it could be put)."""
     mask = np.uint64(table.shape[0] - 1)
@@ -42,12 +44,45 @@ def probe(table, codes, wanted, columns, row):
         at = (at + _ONE) & mask
 
 
+@part
+def look_ahead(table, codes, wanted, columns, first, stop):
+    """Touches what the next rows will look at. Nothing waits for the answers, so the memory serves them together."""
+    mask, seen = np.uint64(table.shape[0] - 1), np.int64(0)
+    for i in range(first, stop):
+        at = hash_row(wanted, columns, i) & mask
+        for _ in range(2):
+            entry = np.int64(table[at])
+            if entry > 0:
+                for c in range(columns.shape[0]):
+                    seen ^= codes[columns[c], entry - 1]
+            at = (at + _ONE) & mask
+    return seen
+
+
 @kernel
 def find_rows(table, codes, wanted, columns, out):
     """out[i] = youngest slot equal to wanted[:, i], or -1. O(1) each, expected."""
     for i in range(out.shape[0]):
+        if i % _BLOCK == 0:
+            look_ahead(table, codes, wanted, columns, i, min(i + _BLOCK, out.shape[0]))
         place, _ = probe(table, codes, wanted, columns, i)
         out[i] = table[place] - 1 if place >= 0 else -1
+
+
+@kernel
+def are_new(table, codes, wanted, columns):
+    """Whether no wanted row has a null in these columns, is there already, or comes twice. For a few rows: O(n^2)."""
+    for i in range(wanted.shape[1]):
+        for c in range(columns.shape[0]):
+            if wanted[columns[c], i] == _NULL:
+                return False
+        place, _ = probe(table, codes, wanted, columns, i)
+        if place >= 0:
+            return False
+        for j in range(i):
+            if same_row(wanted, i, wanted, j, columns):
+                return False
+    return True
 
 
 @kernel

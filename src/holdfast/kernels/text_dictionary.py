@@ -7,20 +7,37 @@ from __future__ import annotations
 
 import numpy as np
 
-from holdfast.kernels.compiled import kernel
+from holdfast.kernels.compiled import kernel, part
 from holdfast.kernels.hashing import hash_bytes
 
 _LOW = np.uint64(0xFFFFFFFF)
 _HIGH = np.uint64(0xFFFFFFFF00000000)
 _ONE, _ZERO = np.uint64(1), np.uint64(0)
+_BLOCK = 64
 
 
-@kernel
+@part
 def same_bytes(left, left_start, right, right_start, length):
     for i in range(length):
         if left[left_start + i] != right[right_start + i]:
             return False
     return True
+
+
+@part
+def look_ahead(data, offsets, first, stop, slots, ends, hashes):
+    """Hashes a block of strings and touches what they will look at, so that the memory serves them together."""
+    mask = np.uint64(slots.shape[0] - 1)
+    for i in range(first, stop):
+        hashes[i - first] = hash_bytes(data, offsets[i], offsets[i + 1])
+    seen = np.uint64(0)
+    for i in range(stop - first):
+        seen ^= slots[hashes[i] & mask]
+    for i in range(stop - first):
+        slot = slots[hashes[i] & mask]
+        if slot != _ZERO:
+            seen ^= np.uint64(ends[np.int64(slot & _LOW) - 1])
+    return seen
 
 
 @kernel
@@ -33,13 +50,16 @@ def encode_strings(data, offsets, valid, null, slots, stored, ends, size, out):
     """
     mask = np.uint64(slots.shape[0] - 1)
     limit = slots.shape[0] // 2
+    hashes = np.empty(_BLOCK, np.uint64)
     for i in range(out.shape[0]):
+        if i % _BLOCK == 0:
+            look_ahead(data, offsets, i, min(i + _BLOCK, out.shape[0]), slots, ends, hashes)
         if valid.shape[0] > 0 and not valid[i]:
             out[i] = null
             continue
         start, stop = offsets[i], offsets[i + 1]
         length = stop - start
-        value = hash_bytes(data, start, stop)
+        value = hashes[i % _BLOCK]
         tag = value & _HIGH
         at = value & mask
         while True:

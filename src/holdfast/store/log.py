@@ -30,6 +30,10 @@ class Log:
         ends = np.cumsum([len(line) for line in lines], dtype=np.int64)
         return {"bytes": np.frombuffer(b"".join(lines), dtype=np.uint8), "ends": ends}
 
+    def append(self, record: Record) -> None:
+        """One more record, of JSON's own types."""
+        self.records.append(record)
+
     def merge(self, delta: Arrays) -> None:
         data, start = np.asarray(delta["bytes"]).tobytes(), 0
         for end in np.asarray(delta["ends"]).tolist():

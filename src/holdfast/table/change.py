@@ -12,7 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from holdfast.errors import HoldfastError, Place, ReadError, SchemaError, shown
-from holdfast.table.read import LONE_NAME, Source, read
+from holdfast.table.options import TableOptions
+from holdfast.table.read import LONE_NAME, RowsSource, Source, read
 from holdfast.table.schema import unknown_name
 
 CHANGE_TYPE, BATCH, TABLE = "_change_type", "_batch", "_table"
@@ -25,7 +26,8 @@ class Change:
     """Rows that come and rows that go, in any form that is a table.
 
     A delete names rows by key, or by full value where no key was declared. `updates` is (before, after), row by
-    row. Deletes apply before updates before inserts; an equal delete and insert cancel.
+    row. Deletes apply before updates before inserts; an equal delete and insert cancel. A few rows may be given as a
+    list of mappings, or of tuples in the order of the columns (of the key, in a delete by key).
     """
 
     inserts: Any = None
@@ -33,20 +35,27 @@ class Change:
     updates: tuple[Any, Any] | None = None
     table: str | None = None
 
-    def parts(self) -> list[Part]:
+    def parts(self, options: TableOptions) -> list[Part]:
         """The change as signed rows in the order in which they apply."""
         made: list[Part] = []
+        names = options.schema.names
         if self.deletes is not None:
-            made.append(Part.of(read(self.deletes, self._label("deletes")), "delete"))
+            known = options.key if _are_keys(self.deletes, options) else names
+            made.append(Part.of(read(self.deletes, self._label("deletes"), known), "delete"))
         if self.updates is not None:
-            before, after = (read(side, self._label("updates")) for side in self.updates)
+            before, after = (read(side, self._label("updates"), names) for side in self.updates)
             made.append(Part.of_updates(before, after))
         if self.inserts is not None:
-            made.append(Part.of(read(self.inserts, self._label("inserts")), "insert"))
+            made.append(Part.of(read(self.inserts, self._label("inserts"), names), "insert"))
         return made
 
     def _label(self, what: str) -> str:
         return f"{self.table or LONE_NAME}, {what}"
+
+
+def _are_keys(rows: Any, options: TableOptions) -> bool:
+    """Whether a list of tuples has keys in it rather than whole rows."""
+    return isinstance(rows, list | tuple) and all(isinstance(r, tuple) and len(r) == len(options.key) for r in rows)
 
 
 @dataclass(frozen=True)
@@ -54,23 +63,36 @@ class Part:
     """Rows with one change type each, in the order in which they apply.
 
     `types` are positions in CHANGE_TYPES; `partner` is, for each half of an update, where its other half stands.
+    `all_of` is the type that all rows have, where they have one.
     """
 
     source: Source
-    types: npt.NDArray[np.int8]
-    partner: npt.NDArray[np.int64]
+    count: int
+    given_types: npt.NDArray[np.int8] | None = None
+    given_partner: npt.NDArray[np.int64] | None = None
+    all_of: str | None = None
+
+    @property
+    def types(self) -> npt.NDArray[np.int8]:
+        if self.given_types is not None:
+            return self.given_types
+        assert self.all_of is not None
+        return np.full(self.count, CHANGE_TYPES.index(self.all_of), dtype=np.int8)
+
+    @property
+    def partner(self) -> npt.NDArray[np.int64]:
+        return np.full(self.count, -1) if self.given_partner is None else self.given_partner
 
     @classmethod
     def of(cls, source: Source, change_type: str) -> Part:
-        count = source.table.num_rows
-        types = np.full(count, CHANGE_TYPES.index(change_type), dtype=np.int8)
-        return cls(source, types, np.full(count, -1))
+        count = len(source.rows) if isinstance(source, RowsSource) else source.table.num_rows
+        return cls(source, count, all_of=change_type)
 
     @classmethod
     def in_order(cls, source: Source, types: npt.NDArray[np.int8]) -> Part:
         """A feed: an update's postimage directly follows its preimage."""
         steps = np.where(types == BEFORE, 1, np.where(types == AFTER, -1, 0))
-        return cls(source, types, np.where(steps == 0, -1, np.arange(len(types)) + steps))
+        return cls(source, len(types), types, np.where(steps == 0, -1, np.arange(len(types)) + steps))
 
     @classmethod
     def of_updates(cls, before: Source, after: Source) -> Part:
@@ -87,7 +109,7 @@ class Part:
         place = _ChosenRows(before.place.source, np.tile(np.arange(count), 2))
         types = np.repeat(np.array([BEFORE, AFTER], dtype=np.int8), count)
         partner = np.roll(np.arange(2 * count), count)
-        return cls(Source(before.name, both, place, before.textual), types, partner)
+        return cls(Source(before.name, both, place, before.textual), 2 * count, types, partner)
 
 
 @dataclass(frozen=True)
@@ -110,7 +132,7 @@ class Feed:
     part: Part
     table: str | None = None
 
-    def parts(self) -> list[Part]:
+    def parts(self, _: TableOptions) -> list[Part]:
         return [self.part]
 
 
@@ -197,7 +219,7 @@ def _require_pairs(place: Place, types: npt.NDArray[np.int8], rows: npt.NDArray[
 Changes = Change | Feed | Sequence[Change | Feed]
 
 
-def by_table(changes: Changes, tables: Mapping[str, object]) -> dict[str, list[Part]]:
+def by_table(changes: Changes, tables: Mapping[str, TableOptions]) -> dict[str, list[Part]]:
     """The parts of one batch by table, each table once; a change without a name means the only table."""
     made: dict[str, list[Part]] = {}
     listed = [changes] if isinstance(changes, Change | Feed) else changes
@@ -211,5 +233,5 @@ def by_table(changes: Changes, tables: Mapping[str, object]) -> dict[str, list[P
             name = next(iter(tables))
         if name not in tables:
             raise SchemaError(unknown_name("table", name, list(tables)))
-        made.setdefault(name, []).extend(change.parts())
+        made.setdefault(name, []).extend(change.parts(tables[name]))
     return made

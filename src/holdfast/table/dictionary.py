@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from holdfast.kernels.text_dictionary import encode_strings, rebuild_slots
 NULL = np.iinfo(np.int64).min
 _LARGEST = 2**32 - 2
 
-_NO_BYTES, _NO_OFFSETS, _NO_MASK = np.zeros(0, np.uint8), np.zeros(1, np.int64), np.zeros(0, np.bool_)
+_NO_BYTES, _NO_OFFSETS, _NO_MASK = np.frombuffer(b"", np.uint8), np.zeros(1, np.int64), np.zeros(0, np.bool_)
 
 Codes = npt.NDArray[np.int64]
 
@@ -49,9 +50,27 @@ class TextDictionary:
 
     def encode(self, strings: pa.Array) -> Codes:
         """The codes of the strings, null where they are null; unknown strings get the next codes."""
-        out = np.empty(len(strings), dtype=np.int64)
         data, offsets, valid = _buffers(strings) if len(strings) else (_NO_BYTES, _NO_OFFSETS, _NO_MASK)
-        done = 0
+        return self._encode(data, offsets, valid, len(strings))
+
+    def encode_texts(self, texts: list[str]) -> Codes | None:
+        """The same for a few Python strings, without Arrow; None where one of them cannot be written as UTF-8."""
+        try:
+            encoded = [text.encode() for text in texts]
+        except UnicodeEncodeError:
+            return None
+        offsets = np.fromiter(accumulate(map(len, encoded), initial=0), np.int64, len(texts) + 1)
+        data = np.frombuffer(b"".join(encoded), np.uint8)
+        return self._encode(data, offsets, _NO_MASK, len(texts))
+
+    def _encode(
+        self,
+        data: npt.NDArray[np.uint8],
+        offsets: npt.NDArray[np.generic],
+        valid: npt.NDArray[np.bool_],
+        count: int,
+    ) -> Codes:
+        out, done = np.empty(count, dtype=np.int64), 0
         while done < len(out):
             step, self._size = encode_strings(
                 data,
@@ -160,8 +179,8 @@ def _buffers(
         strings, wide = strings.cast(pa.large_string()), True
     _, offset_buffer, data_buffer = strings.buffers()
     offsets = np.frombuffer(offset_buffer, dtype=np.int64 if wide else np.int32)
-    offsets = offsets[strings.offset : strings.offset + len(strings) + 1]
+    offsets = offsets[strings.offset : strings.offset + len(strings) + 1].astype(np.int64)
     data = np.frombuffer(data_buffer or b"", dtype=np.uint8)
-    data.flags.writeable = offsets.flags.writeable = False  # one compiled shape, whoever owns the buffers
+    data.flags.writeable = False  # one compiled shape, whoever owns the buffers
     valid = strings.is_valid().to_numpy(zero_copy_only=False) if strings.null_count else _NO_MASK
     return data, offsets, valid

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from holdfast.errors import HoldfastError
-from holdfast.kernels.key_map import add_rows, find_rows, group_rows, remove_rows, take_youngest
+from holdfast.kernels.key_map import add_rows, are_new, find_rows, group_rows, remove_rows, take_youngest
 from holdfast.table.dictionary import Codes
 
 MOST_ROWS = 2**31 - 2
@@ -40,7 +40,7 @@ class KeyMap:
         """Enters rows whose codes are in place; a chain is ordered by slot, the youngest first."""
         if len(slots) == 0:
             return
-        self._reserve(codes, len(slots), int(slots.max()) + 1)
+        self._reserve(codes, len(slots), int(slots[0] if len(slots) == 1 else slots.max()) + 1)
         self._used += add_rows(self._table, self._older, codes, self.columns, slots)
 
     def remove(self, codes: Codes, slots: npt.NDArray[np.int64]) -> None:
@@ -52,6 +52,10 @@ class KeyMap:
         out = np.empty(wanted.shape[1], dtype=np.int64)
         find_rows(self._table, codes, np.ascontiguousarray(wanted), self.columns, out)
         return out
+
+    def are_new(self, codes: Codes, wanted: Codes) -> bool:
+        """Whether a few rows can be added as keys: none has a null, is there already, or comes twice."""
+        return bool(are_new(self._table, codes, wanted, self.columns))
 
     def take(self, codes: Codes, wanted: Codes) -> npt.NDArray[np.int64]:
         """A different slot for each wanted row, youngest first among equals, or -1; nothing is removed."""

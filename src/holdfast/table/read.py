@@ -6,8 +6,9 @@ Nothing is imported that the user did not import: frames are recognised by what 
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -52,10 +53,54 @@ class Source:
         return replace(self, table=self.table.select(names))
 
 
-def read(data: Any, name: str | None = None) -> Source:
-    """The table behind `data`: pandas, Polars, Arrow, DuckDB relation, Spark DataFrame or a path."""
+class RowsSource(Source):
+    """Rows as Python values: tuples in the order of `names`, or mappings. The Arrow table is made when it is needed."""
+
+    names: Sequence[str]
+    rows: Sequence[Any]
+
+    def __init__(self, name: str, rows: Sequence[Any], names: Sequence[str], place: Place) -> None:
+        fields = {"name": name, "place": place, "textual": False, "shared": False, "names": names, "rows": rows}
+        self.__dict__.update(fields)
+
+    def tuples(self) -> Sequence[tuple[Any, ...]] | None:
+        """The rows, where they are all tuples of the right length."""
+        width = len(self.names)
+        for row in self.rows:
+            if type(row) is not tuple or len(row) != width:
+                return None
+        return self.rows
+
+    @cached_property
+    def table(self) -> pa.Table:
+        if self.rows and all(isinstance(row, Mapping) for row in self.rows):
+            names = list(dict.fromkeys(name for row in self.rows for name in row))
+            values = [[row.get(name) for row in self.rows] for name in names]
+        else:
+            names, values = list(self.names), [[] for _ in self.names]
+            for i, row in enumerate(self.rows):
+                if not isinstance(row, tuple | list) or len(row) != len(names):
+                    raise ReadError(
+                        f"{self.place.row(i)}: {shown(row)} is not a row; {len(names)} values or a mapping are expected"
+                    )
+                for column, value in zip(values, row, strict=True):
+                    column.append(value)
+        return pa.table({name: self._array(name, column) for name, column in zip(names, values, strict=True)})
+
+    def _array(self, name: str, values: list[Any]) -> pa.Array:
+        try:
+            return pa.array(values)
+        except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
+            raise ReadError(f"{self.place.source}, column {shown(name)}: {error}") from error
+
+
+def read(data: Any, name: str | None = None, names: Sequence[str] = ()) -> Source:
+    """The table behind `data`: pandas, Polars, Arrow, DuckDB relation, Spark DataFrame or a path; or a list of rows,
+    which are mappings, or tuples in the order of `names`."""
     if isinstance(data, Source):
         return data
+    if isinstance(data, list | tuple):
+        return RowsSource(name or LONE_NAME, data, names, Place(f"table {shown(name or LONE_NAME)}"))
     if isinstance(data, str | Path):
         path = Path(data)
         return _read_path(path, name or path.stem)
@@ -240,7 +285,7 @@ def conform(source: Source, schema: Schema, names: Iterable[str]) -> Source:
         ):
             values = _cast(source, schema.column(name), table.column(name))
             table = table.set_column(table.schema.get_field_index(name), name, values)
-    return replace(source, table=table)
+    return Source(source.name, table, source.place, source.textual, source.shared)
 
 
 def _needs_cast(column: Column, type_: pa.DataType, textual: bool) -> bool:

@@ -15,6 +15,7 @@ from holdfast.table.schema import Schema
 
 Ids = npt.NDArray[np.int64]
 _LEAST_ROOM = 16
+_NO_IDS = np.zeros(0, np.int64)
 
 
 def _arrays(width: int, room: int) -> tuple[Codes, Ids, npt.NDArray[np.bool_]]:
@@ -38,6 +39,10 @@ class RowDelta:
     def nothing(cls, width: int) -> RowDelta:
         none, no_codes = np.zeros(0, np.int64), np.zeros((width, 0), np.int64)
         return cls(none, none, no_codes, no_codes)
+
+    @classmethod
+    def of_inserts(cls, codes: Codes) -> RowDelta:
+        return cls(_NO_IDS, _NO_IDS, codes[:, :0], codes)
 
     def __bool__(self) -> bool:
         return bool(len(self.deleted) or len(self.updated) or self.inserted_codes.shape[1])
@@ -87,11 +92,17 @@ class Rows:
 
     def codes_of(self, ids: Ids) -> Codes:
         """The codes of these live rows."""
+        if not len(ids):
+            return self._codes[:, :0]
         return self._codes[:, self._slots_of(ids)]
 
     def find(self, wanted: Codes) -> Ids:
         """The id of the youngest row with the identity of each wanted row, or -1. Keys: the only such row."""
         return self._ids_at(self._keys.find(self._codes, wanted))
+
+    def can_enter(self, codes: Codes) -> bool:
+        """Whether a few rows can be inserted as they are: each has a key, and no other row has it."""
+        return not self.key or self._keys.are_new(self._codes, codes)
 
     def take(self, wanted: Codes) -> Ids:
         """A different row id for each wanted row, youngest first among equal rows, or -1."""
@@ -105,9 +116,12 @@ class Rows:
 
     def merge(self, delta: RowDelta) -> None:
         """Applies a delta that was made for this state. O(rows of the delta), amortised."""
-        self._delete(self._slots_of(delta.deleted))
-        self._update(self._slots_of(delta.updated), delta.updated_codes)
-        self._insert(delta.inserted_codes)
+        if len(delta.deleted):
+            self._delete(self._slots_of(delta.deleted))
+        if len(delta.updated):
+            self._update(self._slots_of(delta.updated), delta.updated_codes)
+        if delta.inserted_codes.shape[1]:
+            self._insert(delta.inserted_codes)
         if self._slots > 2 * self._count + 64:
             self._compact()
 
@@ -158,9 +172,13 @@ class Rows:
     @classmethod
     def from_arrays(cls, schema: Schema, key: Sequence[str], arrays: Arrays) -> Rows:
         made = cls(schema, key)
-        made._load(np.asarray(arrays["codes"], dtype=np.int64), np.asarray(arrays["ids"], dtype=np.int64))
-        made.next_id = int(arrays["next_id"][0])
+        made.load(arrays)
         return made
+
+    def load(self, arrays: Arrays) -> None:
+        """Becomes the state that `to_arrays` gave."""
+        self._load(np.asarray(arrays["codes"], dtype=np.int64), np.asarray(arrays["ids"], dtype=np.int64))
+        self.next_id = int(arrays["next_id"][0])
 
     def memory(self) -> dict[str, int]:
         """Bytes by part."""

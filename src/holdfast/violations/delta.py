@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -12,8 +12,7 @@ from holdfast.indexes.pairs import Ids, Pairs
 _NONE = np.zeros(0, np.int64)
 
 
-@dataclass(frozen=True)
-class ViolationDelta:
+class ViolationDelta(NamedTuple):
     """What a change did to the violations of one rule. `listed` is false where only counts were kept."""
 
     added: Pairs
@@ -22,9 +21,16 @@ class ViolationDelta:
     count_removed: int
     listed: bool = True
 
+    @classmethod
+    def between(cls, added: Pairs, removed: Pairs) -> ViolationDelta:
+        """What is new and what is gone; a pair that came and went is neither."""
+        if not len(added) and not len(removed):
+            return cls(added, removed, 0, 0)
+        new, old = added.without(removed).ordered(), removed.without(added).ordered()
+        return cls(new, old, len(new), len(old))
 
-@dataclass(frozen=True)
-class RowChange:
+
+class RowChange(NamedTuple):
     """Rows that left, changed and came, by id and by codes[column, row]."""
 
     deleted: Ids
@@ -43,9 +49,9 @@ class RowChange:
     def effective(self, columns: list[int]) -> tuple[Ids, npt.NDArray[np.int64], Ids, npt.NDArray[np.int64]]:
         """(ids that leave, their codes, ids that come, their codes) for rules that look at these columns only:
         an update elsewhere is no change for them, one among them is a leaving and a coming."""
-        moved = (self.old_codes[columns] != self.new_codes[columns]).any(axis=0)
-        if not moved.any():
+        if not len(self.updated):
             return self.deleted, self.deleted_codes, self.inserted, self.inserted_codes
+        moved = (self.old_codes[columns] != self.new_codes[columns]).any(axis=0)
         return (
             np.concatenate([self.deleted, self.updated[moved]]),
             np.concatenate([self.deleted_codes, self.old_codes[:, moved]], axis=1),

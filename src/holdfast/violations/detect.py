@@ -59,7 +59,7 @@ class Detector:
         self.checked, self.schemas, self.words = list(checked), schemas, words
         self.cap = DEFAULT_CAP if cap is None else cap
         self._make_index = index_named(index)
-        self.counts = np.zeros(len(self.checked), np.int64)
+        self.counts = [0] * len(self.checked)
         for item in self.checked:
             require_fits(item.rule, schemas)
             require_predicates_fit(item.where, schemas[table_of(item.rule, schemas)])
@@ -68,6 +68,14 @@ class Detector:
         for name in schemas:
             mine = [i for i, item in enumerate(self.checked) if self._table[i] == name and not item.is_single]
             self._groups[name] = self._indexed(name, mine)
+        self._singles = {
+            name: [
+                i
+                for i, item in enumerate(self.checked)
+                if item.is_single and self._table[i] == name and not isinstance(item.rule, Ind)
+            ]
+            for name in schemas
+        }
         self._inclusions = {
             i: InclusionIndex(item.rule, schemas, item.where, words)
             for i, item in enumerate(self.checked)
@@ -112,12 +120,11 @@ class Detector:
         made: dict[int, ViolationDelta] = {}
         for name, change in changes.items():
             for index, numbers in self._groups[name]:
-                made |= dict(zip(numbers, self._pairs_of(index, numbers, change), strict=True))
-        for i, item in enumerate(self.checked):
-            if i in self._inclusions:
-                made[i] = self._inclusion(self._inclusions[i], changes)
-            elif item.is_single and self._table[i] in changes:
-                made[i] = self._rows_of(item, self._table[i], changes[self._table[i]])
+                made.update(zip(numbers, self._pairs_of(index, numbers, change), strict=True))
+            for i in self._singles[name]:
+                made[i] = self._rows_of(self.checked[i], name, change)
+        for i, inclusion in self._inclusions.items():
+            made[i] = self._inclusion(inclusion, changes)
         for i, delta in made.items():
             self.counts[i] += delta.count_added - delta.count_removed
         return made
@@ -125,20 +132,17 @@ class Detector:
     def _pairs_of(self, index: Index, numbers: list[int], change: RowChange) -> list[ViolationDelta]:
         leave, leave_codes, come, come_codes = change.effective(index.group.columns)
         limits = np.array([self.cap if self.counts[i] <= self.cap else -1 for i in numbers])
-        before = index.counts.copy()
+        before = index.counts.tolist()
         removed, removed_listed = index.leave(leave, leave_codes, limits)
-        middle = index.counts.copy()
+        middle = index.counts.tolist()
         added, added_listed = index.enter(come, come_codes, limits)
-        made = []
-        for k in range(len(numbers)):
-            listed = removed_listed[k] and added_listed[k]
-            if not listed:
-                counts = int(index.counts[k] - middle[k]), int(before[k] - middle[k])
-                made.append(ViolationDelta(Pairs.none(), Pairs.none(), *counts, listed=False))
-                continue
-            new, old = added[k].without(removed[k]).ordered(), removed[k].without(added[k]).ordered()
-            made.append(ViolationDelta(new, old, len(new), len(old)))
-        return made
+        after = index.counts.tolist()
+        return [
+            ViolationDelta.between(added[k], removed[k])
+            if removed_listed[k] and added_listed[k]
+            else ViolationDelta(Pairs.none(), Pairs.none(), after[k] - middle[k], before[k] - middle[k], listed=False)
+            for k in range(len(numbers))
+        ]
 
     def _rows_of(self, item: Checked, name: str, change: RowChange) -> ViolationDelta:
         removed, added = (
@@ -148,8 +152,7 @@ class Detector:
                 ((change.inserted, change.inserted_codes), (change.updated, change.new_codes)),
             )
         )
-        new, old = added.without(removed).ordered(), removed.without(added).ordered()
-        return ViolationDelta(new, old, len(new), len(old))
+        return ViolationDelta.between(added, removed)
 
     def _violate(self, item: Checked, name: str, codes: Codes) -> np.ndarray:
         schema, predicates = self.schemas[name], as_dc(item.rule).predicates  # type: ignore[arg-type]
@@ -162,8 +165,7 @@ class Detector:
         right = right or RowChange.nothing(len(self.schemas[index.rule.right_table]))
         leave, _, come, come_codes = left.effective(index.left_columns)
         _, lost, _, won = right.effective(index.right_columns)
-        new, old = index.change(leave, come, come_codes, lost, won)
-        return ViolationDelta(new.ordered(), old.ordered(), len(new), len(old))
+        return ViolationDelta.between(*index.change(leave, come, come_codes, lost, won))
 
     def pairs(self, number: int, rows: Rows, limit: int | None = None) -> Pairs:
         """The violating pairs (or rows) of one rule now, by t then s; the first `limit` of them.
