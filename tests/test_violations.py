@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 import holdfast as hf
 from holdfast.indexes.named import INDEXES
-from holdfast.rules.rule import Dc, conjunction_text
+from holdfast.rules.rule import Dc, as_dc, conjunction_text
 from holdfast.rules.rulefile import RuleEntry
+from holdfast.table.schema import Schema
 from holdfast.violations.explain import greedy_cover, smallest_cover
 from tests import laws, naive
 from tests import strategies as hs
@@ -38,6 +39,14 @@ def expected(rule, rows: list[dict], nulls: str, where=frozenset()) -> set:
 
 
 @st.composite
+def extended(draw: st.DrawFn, rule, schema: Schema) -> Dc:
+    try:
+        return Dc(as_dc(rule).written | {draw(hs.predicates(schema))})
+    except hf.RuleError:  # a contradiction
+        return as_dc(rule)
+
+
+@st.composite
 def checked_stories(draw: st.DrawFn):
     """A keyed story with a few rules on it, each under its own policy and filter."""
     schema, base = draw(hs.tables(rows=7, most=3))
@@ -47,6 +56,8 @@ def checked_stories(draw: st.DrawFn):
         rule = draw(hs.pair_rules(schema))
         nulls = draw(st.sampled_from(hs.POLICIES))
         where = draw(st.one_of(st.just(frozenset()), st.just(frozenset()), hs.one_row_filters(schema)))
+        if rules and draw(st.booleans()):  # more comparisons than a rule that is there
+            rule, (_, _, nulls, where) = draw(extended(rules[-1][1], schema)), rules[-1]
         rules.append((f"r{i}", rule, nulls, where))
         fields = {"id": f"r{i}", "rule": rule.as_written, "nulls": nulls}
         if where:
@@ -254,6 +265,19 @@ def test_the_plan_says_what_is_shared():
     plan = book.plan()
     assert plan.count("index ") == 3 and "key a; dimensions b" in plan and "a test of each row" in plan
     assert "one question" in plan and "two questions" in plan
+
+
+def test_a_rule_that_adds_comparisons_asks_after_the_other():
+    rules = ["not(t.a = s.a and t.b < s.b)", "not(t.a = s.a and t.b < s.b and t.c = s.c)", "key(a)"]
+    table = pa.table({"a": [1, 1, 1, 2], "b": [1, 2, 3, 1], "c": [5, 5, 6, 5]})
+    book = hf.Rulebook.create(None, table, rules=rules)
+    assert book.plan().count("index ") == 1
+    assert (
+        "  not(t.a = s.a and t.b < s.b and t.c = s.c): two questions, where not(t.a = s.a and t.b < s.b)" in book.plan()
+    )
+    assert [book.count_violations(rule) for rule in rules] == [3, 1, 6]
+    out = book.apply(hf.Change(updates=(table.slice(2, 1), pa.table({"a": [1], "b": [3], "c": [5]}))))
+    assert pairs_of(out.violations.added(rules[1])) == {(0, 2), (1, 2)} and out.violations.of(rules[0]).count_added == 0
 
 
 # --- durability -----------------------------------------------------------------------------------------------

@@ -35,24 +35,25 @@ class BoxIndex:
 
     def __init__(self, group: Group, words: TextDictionary) -> None:
         self.group, self._words = group, words
-        rules, (t, s) = group.rules, (group.rules[0].t, group.rules[0].s)
+        rules, t, s = group.rules, group.t, group.s
         keys, dims, count = len(s.key), len(s.dims), len(rules)
         self._operands = None if all(o.form is None for o in group.operands) else group.operands
         self._filtered = any((t.filter, t.where, s.filter, s.where))
         self._s_rows = empty_box(keys, dims)
         self._t_rows = self._s_rows if group.shared else empty_box(keys, dims)
-        self._all_counts = np.zeros((3, count), np.int64)
+        self._all_counts = np.zeros((5, count), np.int64)
         self.counts: Counts = self._all_counts[batch.TOTAL]
         self._no_pairs = [Pairs.none()] * count
         self._asks = np.array([[1, not rule.symmetric] for rule in rules], np.uint8)
         place = group.positions if self._operands else lambda operands: np.array([o.column for o in operands], np.int64)
         self._fixed: list[npt.NDArray[Any]] = [
-            np.array([group.shared, rules[0].nulls == "equal"], np.int64),
+            np.array([group.shared, group.nulls_equal], np.int64),
             np.array([_POLICIES[rule.nulls] for rule in rules], np.int64),
             np.array([rule.symmetric for rule in rules], np.uint8),
-            *(place(t.key), place(t.dims), _operators([[_OPS[op] for op in rule.ops] for rule in rules], dims)),
-            *(place(s.key), place(s.dims), _operators([[_OPS[op.mirror] for op in rule.ops] for rule in rules], dims)),
+            *(place(t.key), place(t.dims), _operators(group, lambda op: op)),
+            *(place(s.key), place(s.dims), _operators(group, lambda op: op.mirror)),
             np.zeros((dims, 4), np.int64),
+            np.array(group.extended, np.int64),
         ]
         self._row_of, self._version_of = np.zeros(64, np.int64), np.full(64, -1, np.int32)
         self._state = np.zeros(4, np.int64)
@@ -126,12 +127,12 @@ class BoxIndex:
                 self._make_room(4 * self._pairs.shape[1])
 
     def _members(self, codes: Codes) -> npt.NDArray[np.uint8]:
-        sides = (self.group.rules[0].t, self.group.rules[0].s)
+        sides = (self.group.t, self.group.s)
         return np.array([members(self.group, side, codes, self._words) for side in sides], np.uint8)
 
     def _near_each_other(self, codes: Codes) -> Ids:
         """An order in which neighbours search the same places (Weever, section 5.5); any order finds the same pairs."""
-        side = self.group.rules[0].s
+        side = self.group.s
         if len(side.dims) < 2 or codes.shape[1] < 16:
             return _NO_ORDER
         return np.lexsort([codes[o.column] for o in (side.dims[0], *side.key)])
@@ -187,8 +188,11 @@ class BoxIndex:
         self._handle = Handle([*self._s_rows, *self._t_rows, *self._fixed, *found])
 
 
-def _operators(ops: list[list[int]], dims: int) -> npt.NDArray[np.int64]:
-    return np.array(ops, np.int64).reshape(len(ops), dims)
+def _operators(group: Group, turned: Callable[[Op], Op]) -> npt.NDArray[np.int64]:
+    """ops[rule, dimension], as the kernels number them."""
+    rules = range(len(group.rules))
+    ops = [[search.ANY if op is None else _OPS[turned(op)] for op in group.ops(rule)] for rule in rules]
+    return np.array(ops, np.int64).reshape(len(rules), len(group.s.dims))
 
 
 def _of_rule(parts: list[Part], rule: int) -> Pairs:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise, product
 
 from holdfast.indexes.plan import Side
-from holdfast.indexes.row_by_row import Entry, Partners, RowByRow, Values
+from holdfast.indexes.row_by_row import Entry, Ops, Partners, RowByRow, Values
 from holdfast.rules.operator import Op
 from holdfast.table.dictionary import NULL
 
@@ -159,8 +159,10 @@ class Chains:
         assert sum(map(len, self.chains)) == len(self._chain_of)
 
 
-def ranges(op: Op, value: int, nulls: str) -> list[Range]:
-    """What x must be for `value op x` to hold; `!=` is two ranges."""
+def ranges(op: Op | None, value: int, nulls: str) -> list[Range]:
+    """What x must be for `value op x` to hold; `!=` is two ranges, no operator is everything."""
+    if op is None:
+        return [(NULL, MOST)]
     if value == NULL:
         if op is Op.NE:
             return {"equal": [(NULL + 1, MOST)], "distinct": [(NULL, MOST)], "sql": []}[nulls]
@@ -182,7 +184,7 @@ class ChainPartners:
     One dimension is taken twice (a single chain), none is a single point.
     """
 
-    def __init__(self, side: Side, ops: Sequence[Op]) -> None:
+    def __init__(self, side: Side, ops: Ops) -> None:
         self._dims = len(side.dims)
         self._places = (0, min(1, self._dims - 1))
         self._marks = _long_chains(ops[0], ops[1]) if self._dims > 1 else (Op.GE, Op.GE)
@@ -219,7 +221,7 @@ class ChainPartners:
         if not bucket.chains:
             del self._buckets[entry[1]]
 
-    def find(self, key: Values, values: Values, ops: Sequence[Op], nulls: str) -> list[int]:
+    def find(self, key: Values, values: Values, ops: Ops, nulls: str) -> list[int]:
         """As `Partners.find`."""
         bucket = self._buckets.get(key)
         if bucket is None:
@@ -235,7 +237,7 @@ class ChainPartners:
         return found
 
 
-def _long_chains(first: Op, second: Op) -> tuple[Op, Op]:
+def _long_chains(first: Op | None, second: Op | None) -> tuple[Op, Op]:
     """The marks for which chains are long where the rule holds: few pairs satisfy both operators, so the rows that
     ascend in one dimension by the first operator mostly ascend in the other against the second."""
     return (Op.LE if first in (Op.LT, Op.LE) else Op.GE), (Op.LE if second in (Op.GT, Op.GE) else Op.GE)
@@ -244,6 +246,5 @@ def _long_chains(first: Op, second: Op) -> tuple[Op, Op]:
 class ChainIndex(RowByRow):
     """The index `chain`: an insert costs O(rank x log) for each bucket it asks, and O(bucket) memory moves."""
 
-    def make_partners(self, side: Side) -> Partners:
-        rule = self.group.rules[0]
-        return ChainPartners(side, rule.ops if side is rule.s else [op.mirror for op in rule.ops])
+    def make_partners(self, side: Side, ops: Sequence[Ops]) -> Partners:
+        return ChainPartners(side, ops[0])

@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable, Sequence
 from pyroaring import BitMap64
 
 from holdfast.indexes.plan import Side
-from holdfast.indexes.row_by_row import Entry, Partners, RowByRow, Values
+from holdfast.indexes.row_by_row import Entry, Ops, Partners, RowByRow, Values
 from holdfast.rules.operator import Op
 from holdfast.table.dictionary import NULL
 
@@ -257,7 +257,7 @@ class LessThanPartners:
             column.remove(value, row)
         self._all.remove(row)
 
-    def find(self, key: Values, values: Values, ops: Sequence[Op], nulls: str) -> Collection[int]:
+    def find(self, key: Values, values: Values, ops: Ops, nulls: str) -> Collection[int]:
         """As `Partners.find`, one predicate after the other (section 5.2) until nothing is left."""
         found = self._all
         for _, op, column, value in sorted(self._schedule(key, values, ops), key=lambda step: step[0]):
@@ -266,15 +266,14 @@ class LessThanPartners:
                 return ()
         return list(found)
 
-    def _schedule(
-        self, key: Values, values: Values, ops: Sequence[Op]
-    ) -> Iterable[tuple[tuple[int, int], Op, _Column, int]]:
+    def _schedule(self, key: Values, values: Values, ops: Ops) -> Iterable[tuple[tuple[int, int], Op, _Column, int]]:
         """Equalities before non-equalities before inequalities; among equalities the column with most values first,
         among the others the one with fewest. Cardinalities are those of the moment."""
         for column, value in zip(self._keys, key, strict=True):
             yield (0, -len(column)), Op.EQ, column, value
         for column, value, op in zip(self._dims, values, ops, strict=True):
-            yield (2 if op.is_order else 1, len(column)), op, column, value
+            if op is not None:
+                yield (2 if op.is_order else 0 if op is Op.EQ else 1, len(column)), op, column, value
 
 
 def _sets(column: _Column) -> Iterable[BitMap64]:
@@ -290,6 +289,5 @@ def _sets(column: _Column) -> Iterable[BitMap64]:
 class LessThanIndex(RowByRow):
     """The index `less_than`: O(log^2) for each column of a row that comes or goes, O(rows) set operations to ask."""
 
-    def make_partners(self, side: Side) -> Partners:
-        dims = range(len(side.dims))
-        return LessThanPartners(side, [any(rule.ops[d].is_order for rule in self.group.rules) for d in dims])
+    def make_partners(self, side: Side, ops: Sequence[Ops]) -> Partners:
+        return LessThanPartners(side, [any(op and op.is_order for op in of_dim) for of_dim in zip(*ops, strict=True)])

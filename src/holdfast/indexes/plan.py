@@ -10,7 +10,7 @@ question does.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -68,8 +68,22 @@ class PairRule:
     @property
     def shape(self) -> tuple[Side, Side, str]:
         """Rules of one shape share their indexes."""
-        tested = bool(self.t.filter or self.s.filter)
-        return self.t, self.s, self.nulls if tested else str(self.nulls == "equal")
+        return self.t, self.s, self.nulls
+
+    @property
+    def comparisons(self) -> dict[tuple[Operand, Operand], Op]:
+        """What is compared between t and s, and how."""
+        equal = dict.fromkeys(zip(self.t.key, self.s.key, strict=True), Op.EQ)
+        return equal | dict(zip(zip(self.t.dims, self.s.dims, strict=True), self.ops, strict=True))
+
+    def extends(self, other: PairRule) -> bool:
+        """Whether it is the other rule with more comparisons, so that its violations are among the other's."""
+        return (
+            self.nulls == other.nulls
+            and (self.t.filter, self.t.where) == (other.t.filter, other.t.where)
+            and (self.s.filter, self.s.where) == (other.s.filter, other.s.where)
+            and self.comparisons.items() > other.comparisons.items()
+        )
 
 
 def compile_rule(rule: Rule, schema: Schema, nulls: str, where: frozenset[Predicate] = frozenset()) -> PairRule:
@@ -105,29 +119,56 @@ def _filter(dc: Dc, row: str) -> frozenset[Predicate]:
 
 @dataclass
 class Group:
-    """Rules of one shape, which share one index or two."""
+    """Rules that share one index or two: those of one shape, and those that only add comparisons to one of them.
+
+    What such a rule adds is a further dimension, about which the others do not ask (None in `ops`). It asks after
+    the rule it extends, and only for rows for which that one found something (Weever's common prefixes, 5.3).
+    """
 
     schema: Schema
+    t: Side
+    s: Side
     rules: list[PairRule] = field(default_factory=list)
+    extended: list[int] = field(default_factory=list)  # the place of the rule that this one extends, or -1
+
+    def add(self, rule: PairRule, extended: int = -1) -> None:
+        for t, s in rule.comparisons:
+            known = zip((*self.t.key, *self.t.dims), (*self.s.key, *self.s.dims), strict=True)
+            if (t, s) not in set(known):
+                self.t = replace(self.t, dims=(*self.t.dims, t))
+                self.s = replace(self.s, dims=(*self.s.dims, s))
+        self.rules.append(rule)
+        self.extended.append(extended)
+
+    def suits(self, rule: PairRule) -> bool:
+        """Whether an index that serves both roles still does so with this rule."""
+        return not self.shared or all(t == s for t, s in rule.comparisons)
+
+    def ops(self, rule: int) -> tuple[Op | None, ...]:
+        """t op s in each dimension, None where the rule does not ask."""
+        asked = self.rules[rule].comparisons
+        return tuple(asked.get(pair) for pair in zip(self.t.dims, self.s.dims, strict=True))
+
+    @property
+    def nulls_equal(self) -> bool:
+        return self.rules[0].nulls == "equal"
 
     @property
     def shared(self) -> bool:
         """Whether one index serves both roles."""
-        return self.rules[0].t == self.rules[0].s
+        return self.t == self.s
 
     @cached_property
     def columns(self) -> list[int]:
         """All columns that the rules look at; a change elsewhere is none for them."""
-        sides = (self.rules[0].t, self.rules[0].s)
-        compared = {o.column for side in sides for o in side.operands}
-        tests = [p for side in sides for p in (*side.filter, *side.where)]
+        compared = {o.column for side in (self.t, self.s) for o in side.operands}
+        tests = [p for side in (self.t, self.s) for p in (*side.filter, *side.where)]
         tested = {self.schema.position(cell.column) for p in tests for cell in p.cells}
         return sorted(compared | tested)
 
     @property
     def operands(self) -> list[Operand]:
-        sides = (self.rules[0].t, self.rules[0].s)
-        return sorted({o for side in sides for o in side.operands}, key=Operand.sort_key)
+        return sorted({o for side in (self.t, self.s) for o in side.operands}, key=Operand.sort_key)
 
     def positions(self, operands: Sequence[Operand]) -> npt.NDArray[np.int64]:
         places = {operand: i for i, operand in enumerate(self.operands)}
@@ -140,31 +181,39 @@ class Group:
 
     def key_is_null(self, side: Side, codes: Codes) -> npt.NDArray[np.bool_]:
         """Rows that no equality can hold for: a null in the key, where nulls are not equal."""
-        if self.rules[0].nulls == "equal" or not side.key:
+        if self.nulls_equal or not side.key:
             return np.zeros(codes.shape[1], dtype=bool)
         return np.asarray((codes[[o.column for o in side.key]] == NULL).any(axis=0))
 
 
 def group_rules(rules: Iterable[PairRule], schema: Schema) -> list[Group]:
-    """Groups of rules that share indexes, in the order in which they first occur."""
-    groups: dict[object, Group] = {}
-    for rule in rules:
-        groups.setdefault(rule.shape, Group(schema)).rules.append(rule)
-    return list(groups.values())
+    """Groups of rules that share indexes, rules with few comparisons first."""
+    groups: list[Group] = []
+    for rule in sorted(rules, key=lambda rule: len(rule.comparisons)):
+        alike = [group for group in groups if group.rules[0].shape == rule.shape]
+        wider = [(g, i) for g in groups for i, other in enumerate(g.rules) if rule.extends(other) and g.suits(rule)]
+        if alike:
+            alike[0].add(rule)
+        elif wider:
+            group, place = max(wider, key=lambda item: len(item[0].rules[item[1]].comparisons))
+            group.add(rule, place)
+        else:
+            groups.append(Group(schema, rule.t, rule.s))
+            groups[-1].add(rule)
+    return groups
 
 
 def describe(groups: Sequence[Group]) -> str:
     """The plan in words, a line for each index and each rule that asks it."""
     lines = []
     for number, group in enumerate(groups, start=1):
-        sides = (
-            [("both roles", group.rules[0].s)] if group.shared else [("s", group.rules[0].s), ("t", group.rules[0].t)]
-        )
+        sides = [("both roles", group.s)] if group.shared else [("s", group.s), ("t", group.t)]
         for role, side in sides:
             lines.append(f"index {number} ({role}): {_side_text(side, group.schema)}")
-        for rule in group.rules:
+        for rule, extended in zip(group.rules, group.extended, strict=True):
             asks = "one question" if rule.symmetric else "two questions"
-            lines.append(f"  {rule.rule}: {asks}, nulls {rule.nulls}")
+            after = f", where {group.rules[extended].rule} is violated" if extended >= 0 else ""
+            lines.append(f"  {rule.rule}: {asks}{after}, nulls {rule.nulls}")
     return "\n".join(lines)
 
 

@@ -10,11 +10,12 @@ import numpy as np
 
 from holdfast.indexes.index import Counts, members, violate_with_themselves
 from holdfast.indexes.pairs import Ids, Pairs
-from holdfast.indexes.plan import Group, PairRule, Side
+from holdfast.indexes.plan import Group, Side
 from holdfast.rules.operator import Op
 from holdfast.table.dictionary import Codes, TextDictionary
 
 Values = tuple[int, ...]
+Ops = tuple[Op | None, ...]
 Entry = tuple[int, Values, Values]  # row id, values of the key, values of the dimensions
 
 
@@ -31,8 +32,8 @@ class Partners(Protocol):
 
     def remove(self, entry: Entry) -> None: ...
 
-    def find(self, key: Values, values: Values, ops: Sequence[Op], nulls: str) -> Collection[int]:
-        """The ids of the rows x with this key and `value op x` in every dimension."""
+    def find(self, key: Values, values: Values, ops: Ops, nulls: str) -> Collection[int]:
+        """The ids of the rows x with this key and `value op x` in every dimension that has an operator."""
 
 
 class RowByRow:
@@ -42,10 +43,13 @@ class RowByRow:
         self.group, self._words = group, words
         self.counts: Counts = np.zeros(len(group.rules), np.int64)
         self._empty = True  # nothing has come yet
-        self._s_rows = self.make_partners(group.rules[0].s)
-        self._t_rows = self._s_rows if group.shared else self.make_partners(group.rules[0].t)
+        ops = [group.ops(rule) for rule in range(len(group.rules))]
+        self._t_ops, self._s_ops = ops, [tuple(op and op.mirror for op in of_rule) for of_rule in ops]
+        self._s_rows = self.make_partners(group.s, self._t_ops)
+        self._t_rows = self._s_rows if group.shared else self.make_partners(group.t, self._s_ops)
 
-    def make_partners(self, side: Side) -> Partners:
+    def make_partners(self, side: Side, ops: Sequence[Ops]) -> Partners:
+        """The rows of one role; `ops` are those of the rules, as the other role asks."""
         raise NotImplementedError
 
     @property
@@ -88,7 +92,7 @@ class RowByRow:
         counts, answers = np.zeros(len(ids), np.int64), _Answers(np.full(1, np.iinfo(np.int64).max if emit else -1))
         for i, entry in enumerate(self._entries(ids, codes)[0]):
             if entry is not None:
-                found = self._find_s(self.group.rules[rule], entry)
+                found = self._find_s(rule, entry)
                 counts[i] = len(found)
                 answers.add(0, entry[0], found, as_t=True)
         (pairs,), _ = answers.result()
@@ -101,7 +105,7 @@ class RowByRow:
         """Each row as it stands in the roles t and s, or None where it cannot."""
         operands = self.group.codes(codes)
         made = []
-        for side in (self.group.rules[0].t, self.group.rules[0].s):
+        for side in (self.group.t, self.group.s):
             allowed = members(self.group, side, codes, self._words).tolist()
             keys = operands[self.group.positions(side.key)].T.tolist()
             values = operands[self.group.positions(side.dims)].T.tolist()
@@ -119,16 +123,15 @@ class RowByRow:
         """The two intermediates of Weever, section 3.2: the row as t, and as s where the rule is not symmetric."""
         for i, rule in enumerate(self.group.rules):
             if t is not None:
-                found = self._find_s(rule, t)
+                found = self._find_s(i, t)
                 answers.add(i, t[0], found, as_t=True)
                 if rule.symmetric:
                     answers.add(i, t[0], found, as_t=False)
             if s is not None and not rule.symmetric:
-                ops = [op.mirror for op in rule.ops]
-                answers.add(i, s[0], self._t_rows.find(s[1], s[2], ops, rule.nulls), as_t=False)
+                answers.add(i, s[0], self._t_rows.find(s[1], s[2], self._s_ops[i], rule.nulls), as_t=False)
 
-    def _find_s(self, rule: PairRule, t: Entry) -> Collection[int]:
-        return self._s_rows.find(t[1], t[2], rule.ops, rule.nulls)
+    def _find_s(self, rule: int, t: Entry) -> Collection[int]:
+        return self._s_rows.find(t[1], t[2], self._t_ops[rule], self.group.rules[rule].nulls)
 
 
 class _Answers:

@@ -29,7 +29,7 @@ from holdfast.kernels.hashing import hash_row
 # what happens to the rows of a batch; LEFT: like LEAVE, but the first one has left already
 ENTER, LEAVE, LEFT, ASK = range(4)
 NEXT_VERSION, USED, LIVE = range(3)  # of `state`
-TOTAL, BATCH, SAVED = range(3)  # of `counts`
+TOTAL, BATCH, SAVED, AS_T, AS_S = range(5)  # of `counts`; the last two: what the present row found, in each role
 START = -1  # first row of a call that is not the continuation of another
 _BLOCK = 256
 _BOX = len(Box._fields)
@@ -49,11 +49,12 @@ _KEY, _DIMS, _OPS = (
 )  # of each role: int64 lines of the codes, int64 lines of the codes, int64[rules, dims]
 _AS_T, _AS_S = _FLAGS + 3, _FLAGS + 6
 _QUERY = _FLAGS + 9  # int64[dims, 4]
-_FOUND = _FLAGS + 10  # three lines: see box_search
+_EXTENDED = _FLAGS + 10  # int64[rules]: the rule that a rule adds comparisons to, or -1
+_FOUND = _FLAGS + 11  # three lines: see box_search
 _ROW_IDS = _FOUND + 2
-_VERSIONS = _FLAGS + 13  # int32[row ids], -1 where there is no such row
-_COUNTS = _FLAGS + 14  # int64[3, rules]: see above
-_STATE = _FLAGS + 15  # int64: see above
+_VERSIONS = _FLAGS + 14  # int32[row ids], -1 where there is no such row
+_COUNTS = _FLAGS + 15  # int64[5, rules]: see above
+_STATE = _FLAGS + 16  # int64: see above
 _LINE = 32  # bytes
 
 
@@ -107,19 +108,26 @@ def question(work, rows, role, as_t, codes, row, bucket, asker, rule, both, coun
 def ask_all(work, codes, row, asker, asks, limits, bucket_s, bucket_t, mirrored):
     """All rules ask for one row, as t among the s rows and as s among the t rows: how many, or -1: no room.
 
-    A symmetric rule asks once and finds both pairs, where `mirrored`.
+    A symmetric rule asks once and finds both pairs, where `mirrored`. A rule that only adds comparisons to another
+    one finds nothing where that one does not.
     """
     counts, symmetric, total = int64_2(work, _COUNTS), uint8_1(work, _SYMMETRIC), np.int64(0)
+    extended = int64_1(work, _EXTENDED)
     for rule in range(symmetric.shape[0]):
+        counts[AS_T, rule] = counts[AS_S, rule] = 0 if asks[rule, 0] != 0 else 1  # 1: it is not known
         for role in range(2):
             bucket = bucket_s if role == 0 else bucket_t
-            if bucket >= 0 and asks[rule, role] != 0:
+            hopeless = extended[rule] >= 0 and counts[AS_T + role, extended[rule]] == 0
+            if bucket >= 0 and asks[rule, role] != 0 and not hopeless:
                 rows, line = (_S_ROWS, _AS_T) if role == 0 else (_T_ROWS, _AS_S)
                 both, counting = mirrored and symmetric[rule] != 0, counts[BATCH, rule] > limits[rule]
                 count = question(work, rows, line, 1 - role, codes, row, bucket, asker, rule, both, counting)
                 if count < 0:
                     return count
                 total += count
+                counts[AS_T + role, rule] = count
+                if symmetric[rule] != 0:
+                    counts[AS_S, rule] = count
     return total
 
 

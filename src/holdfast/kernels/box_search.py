@@ -38,13 +38,15 @@ from holdfast.kernels.compiled import part
 from holdfast.kernels.handle import int32_1, int64_1, int64_2
 
 # operators, and null policies
-EQ, NE, LT, LE, GT, GE = range(6)
+EQ, NE, LT, LE, GT, GE, ANY = range(7)
 NULL_EQUAL, NULL_DISTINCT, NULL_SQL = range(3)
 
 
 @part
 def range_of(op, value, policy):
     """What x must be for `value op x` to hold: (lo, hi, hole, has_hole, possible). Null is LEAST."""
+    if op == ANY:
+        return LEAST, MOST, np.int64(0), np.int64(0), True
     if value == LEAST:
         if op == NE:
             if policy == NULL_EQUAL:

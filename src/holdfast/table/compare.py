@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
 from fractions import Fraction
+from functools import lru_cache
 
 import numpy as np
 
@@ -133,12 +134,19 @@ def mark(column: Column, literal: Literal, words: TextDictionary | None = None) 
     >>> mark(Column("age", Kind.INTEGER), Decimal("1.5"))
     Mark(code=1, exact=False)
     """
+    if isinstance(literal, str):
+        return _text_mark(column, literal, words)
+    return _fixed_mark(column, literal, isinstance(literal, bool))
+
+
+@lru_cache
+def _fixed_mark(column: Column, literal: Literal, _: bool) -> Mark:
+    """For literals whose place never moves; the third argument tells true from 1."""
     if isinstance(literal, bool):
         return _only(Kind.BOOLEAN, column, literal, int(literal))
     if isinstance(literal, Decimal):
         return _number_mark(column, literal)
-    if isinstance(literal, str):
-        return _text_mark(column, literal, words)
+    assert not isinstance(literal, str)
     return _moment_mark(column, literal)
 
 

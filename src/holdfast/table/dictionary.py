@@ -90,10 +90,11 @@ class TextDictionary:
 
     def find(self, text: str) -> int | None:
         """The code of one string, or None; nothing is added."""
-        data, offsets, valid = _buffers(pa.array([text], pa.large_string()))
+        encoded = text.encode()
+        data, offsets = np.frombuffer(encoded, np.uint8), np.array([0, len(encoded)])
         out = np.empty(1, dtype=np.int64)
         full = self._ends[: self._size]  # a full store: an unknown string is not appended
-        done, _ = encode_strings(data, offsets, valid, NULL, self._slots, self._stored, full, self._size, out)
+        done, _ = encode_strings(data, offsets, _NO_MASK, NULL, self._slots, self._stored, full, self._size, out)
         return int(out[0]) if done else None
 
     def decode(self, codes: Codes) -> pa.Array:

@@ -223,6 +223,8 @@ class Planner:
         if reasons or not len(events):
             return Effect(RowDelta.nothing(len(rows.schema))), reasons
         group = groups(events.codes, key)
+        if (events.sign > 0).all() and (group == np.arange(len(group))).all() and (rows.find(events.codes) < 0).all():
+            return Effect(RowDelta.of_inserts(events.codes)), {}
         order = np.argsort(group, kind="stable")
         same = group[order][1:] == group[order][:-1]
         repeated = order[1:][same & (events.sign[order][1:] == events.sign[order][:-1])]

@@ -146,7 +146,7 @@ class Detector:
 
     def _rows_of(self, item: Checked, name: str, change: RowChange) -> ViolationDelta:
         removed, added = (
-            Pairs(np.concatenate([ids[self._violate(item, name, codes)] for ids, codes in parts]))
+            Pairs(np.concatenate([ids[self._violate(item, name, codes)] if len(ids) else ids for ids, codes in parts]))
             for parts in (
                 ((change.deleted, change.deleted_codes), (change.updated, change.old_codes)),
                 ((change.inserted, change.inserted_codes), (change.updated, change.new_codes)),
