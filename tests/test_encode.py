@@ -18,6 +18,7 @@ from holdfast.rules.operator import Op
 from holdfast.table.compare import common_codes, comparable, mark
 from holdfast.table.dictionary import NULL, TextDictionary
 from holdfast.table.encode import decode_table, encode_table
+from holdfast.table.few import FewRows
 from holdfast.table.kind import Kind
 from holdfast.table.parse import infer_column, parse_one, parse_strings
 from holdfast.table.schema import Column, Schema
@@ -272,3 +273,40 @@ def test_dates_far_away_are_exact():
     assert days.tolist() == [-719162, 2932896]
     assert parse_one(Column("a", Kind.TIMESTAMP), "0001-01-01") == -719162 * 86_400_000_000
     assert datetime(1970, 1, 1, tzinfo=UTC) + timedelta(days=int(days[1])) == datetime(9999, 12, 31, tzinfo=UTC)
+
+
+# --- a few rows of Python values ------------------------------------------------------------------------------
+
+
+@given(data=st.data())
+@settings(max_examples=cases(300))
+def test_a_few_rows_are_encoded_as_tables_are(data):
+    """Plain values through either door: the same codes, and the same words behind the codes of text."""
+    schema, rows = data.draw(hs.tables(rows=6))
+    tuples = [tuple(row[name] for name in schema.names) for row in rows]
+    words = TextDictionary()
+    codes = FewRows(schema, words).encode(tuples)
+    assert codes is not None and codes.flags.c_contiguous
+    expected = encode_table(schema, hs.to_arrow(schema, rows), TextDictionary())
+    for i, column in enumerate(schema.columns):
+        if column.kind is not Kind.TEXT:
+            assert codes[i].tolist() == expected.codes[i].tolist()
+    assert decode_table(schema, codes, words).column_names == list(schema.names)
+    texts = [i for i, column in enumerate(schema.columns) if column.kind is Kind.TEXT]
+    for i in texts:
+        assert words.decode(codes[i]).to_pylist() == [row[i] for row in tuples]
+
+
+@pytest.mark.parametrize(
+    ("type_", "value"),
+    [
+        ("integer", "1"), ("integer", True), ("integer", 1.0), ("integer", 2**63), ("integer", -(2**63)),
+        ("decimal(1)", Decimal("0.15")), ("decimal(1)", Decimal("1e40")), ("decimal(1)", Decimal("NaN")),
+        ("decimal(1)", 1),
+        ("float", 1), ("date", datetime(2020, 1, 1)), ("timestamp", date(2020, 1, 1)), ("boolean", 1), ("text", 1),
+        ("text", "\ud800"), ("decimal(0)", Decimal("1." + "0" * 40 + "1")),
+    ],
+)  # fmt: skip
+def test_what_is_not_plain_is_left_to_the_general_encoder(type_, value):
+    words = TextDictionary()
+    assert FewRows(Schema.of(a=type_, b="text"), words).encode([(value, "x")]) is None and len(words) == 0

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
+import shutil
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -15,6 +20,7 @@ from holdfast.indexes.less_than import LtTree
 from holdfast.indexes.named import INDEXES, index_named
 from holdfast.indexes.plan import compile_rule, group_rules
 from holdfast.indexes.rowtest import holds
+from holdfast.kernels import compiled
 from holdfast.rules.operator import Op
 from holdfast.rules.predicate import Cell
 from holdfast.rules.rule import as_dc
@@ -122,6 +128,25 @@ def test_what_came_and_went_takes_no_room():
     pairs, counts = index.partners(live, codes[:, live], 0)
     truth = violating(hf.parse("not(t.a = s.a and t.b < s.b and t.c > s.c)"), codes[:, live], "sql")
     assert counts.tolist() == truth.sum(axis=1).tolist() and index.counts[0] == truth.sum() == len(pairs)
+
+
+def test_kernels_are_compiled_anew_when_any_kernel_file_changes(tmp_path):
+    """A kernel calls kernels of other files: their machine code must not outlive their text."""
+    package = tmp_path / "holdfast" / "kernels"
+    package.mkdir(parents=True)
+    (tmp_path / "holdfast" / "__init__.py").touch()
+    (package / "__init__.py").touch()
+    shutil.copy(inspect.getfile(compiled), package / "compiled.py")
+    imports = "from holdfast.kernels.compiled import kernel\nfrom holdfast.kernels.b import two\n"
+    (package / "a.py").write_text(imports + "@kernel\ndef one():\n    return two()\n")
+    answers = []
+    for answer in (1, 22):
+        (package / "b.py").write_text(
+            f"from holdfast.kernels.compiled import part\n\n\n@part\ndef two():\n    return {answer}\n"
+        )
+        command = [sys.executable, "-c", "from holdfast.kernels.a import one; print(one())"]
+        answers.append(subprocess.check_output(command, text=True, env={"PYTHONPATH": str(tmp_path)}).strip())
+    assert answers == ["1", "22"]
 
 
 def test_an_unknown_index_is_refused():

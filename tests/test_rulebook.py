@@ -36,6 +36,51 @@ def state(book: Rulebook) -> list[tuple]:
     return list(zip(book.row_ids().to_pylist(), *(c.to_pylist() for c in book.table().columns), strict=True))
 
 
+# --- a few rows as a list -------------------------------------------------------------------------------------
+
+
+def test_rows_as_tuples_and_mappings(book):
+    book.apply(Change(inserts=[(4, "d"), (5, None)]))
+    book.apply(Change(inserts=[{"name": "e", "id": 6}], deletes=[(1,), (2,)]))
+    book.apply(Change(updates=([(3, "c")], [(3, "C")])))
+    book.apply(Change(deletes=[{"id": 5}]))
+    assert state(book) == [(2, 3, "C"), (3, 4, "d"), (5, 6, "e")]
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ([(4,)], r"row 1: \(4,\) is not a row; 2 values or a mapping are expected"),
+        ([(4, "d"), "x"], "row 2: 'x' is not a row"),
+        ([("four", "d")], "column 'id' is integer"),
+        ([(4, "d"), (4, "e")], "a second time"),
+        ([(1, "d")], "inserts the key id = 1, which is already there"),
+        ([(None, "d")], "has no key"),
+        ([(4, "d"), (5, 6)], "column 'name'"),
+        ([(2**70, "d")], "column 'id'"),
+        ([{"id": 4}], "column 'name' is missing"),
+        ([{"id": 4, "name": "x", "nam": 1}], "unknown column 'nam'"),
+    ],
+)
+def test_bad_rows_in_a_list_are_refused(book, rows, message):
+    before = state(book), len(book._words)
+    with pytest.raises(HoldfastError, match=message):
+        book.apply(Change(inserts=rows))
+    assert (state(book), len(book._words)) == before
+
+
+def test_one_row_from_arrow_again_and_again(book):
+    """The second time the types are known, and the row goes the short way; with other types it does not."""
+    for i in range(4, 8):
+        book.apply(Change(inserts=people((i, "d"))))
+    book.apply(Change(inserts=pa.table({"id": pa.array([8], pa.int16()), "name": pa.array(["e"], pa.large_string())})))
+    with pytest.raises(SchemaError, match="column 'id' is integer, but the input has the type string"):
+        book.apply(Change(inserts=pa.table({"id": pa.array([None], pa.string()), "name": ["f"]})))
+    with pytest.raises(ChangeRefused, match="already there"):
+        book.apply(Change(inserts=people((8, "d"))))
+    assert [row[1] for row in state(book)] == [1, 2, 3, 4, 5, 6, 7, 8]
+
+
 # --- keyed ----------------------------------------------------------------------------------------------------
 
 

@@ -280,6 +280,21 @@ def test_a_rule_that_adds_comparisons_asks_after_the_other():
     assert pairs_of(out.violations.added(rules[1])) == {(0, 2), (1, 2)} and out.violations.of(rules[0]).count_added == 0
 
 
+def test_loading_and_listing_in_parts(monkeypatch):
+    """However the rows are cut, counts and lists are the same; progress is told."""
+    table = pa.table({"a": [i % 7 for i in range(60)], "b": [i % 5 for i in range(60)]})
+    rules, told = ["a -> b", "not(t.a > s.b and t.b < s.a)", "data.a in data.b", "not(t.a > 5)"], []
+    whole = hf.check(table, rules)
+    monkeypatch.setattr("holdfast.violations.detect.LOADED_AT_ONCE", 7)
+    monkeypatch.setattr("holdfast.violations.detect.ASKED_AT_ONCE", 16)
+    parts = hf.check(table, rules, progress=lambda done, total: told.append((done, total)))
+    for rule in rules:
+        assert parts.count(rule) == whole.count(rule) > 0 and parts.pairs(rule).equals(whole.pairs(rule))
+        assert parts.pairs(rule, limit=20).equals(whole.pairs(rule).slice(0, 20))
+    assert told[-1] == (60, 60) and len(told) == 9
+    assert len(list(parts.book.violation_parts("a -> b"))) == 5
+
+
 # --- durability -----------------------------------------------------------------------------------------------
 
 

@@ -14,6 +14,7 @@ from holdfast.rulebook import Rulebook
 from holdfast.rules.rule import Rule
 from holdfast.rules.rulefile import RuleEntry, RuleFile
 from holdfast.table.options import Names
+from holdfast.violations.detect import Progress
 from holdfast.violations.explain import Explanation
 
 Rules = Iterable[Rule | str | RuleEntry] | RuleFile | RuleEntry | Rule | str | Path
@@ -29,6 +30,7 @@ def check(
     columns: Names | Mapping[str, Names] | None = None,
     exclude: Names | Mapping[str, Names] | None = None,
     index: str = DEFAULT,
+    progress: Progress | None = None,
 ) -> Found:
     """Which rows and pairs violate which rules.
 
@@ -39,7 +41,8 @@ def check(
     >>> found.count("zip -> city"), found.pairs("zip -> city").to_pylist()
     (2, [{'t': 0, 's': 1}, {'t': 1, 's': 0}])
     """
-    options: dict[str, Any] = {"key": key, "types": types, "columns": columns, "exclude": exclude, "index": index}
+    options: dict[str, Any] = {"key": key, "types": types, "columns": columns, "exclude": exclude}
+    options |= {"index": index, "progress": progress}
     return Found(Rulebook.create(None, data, rules=entries_of(rules), rule_nulls=nulls, **options))
 
 

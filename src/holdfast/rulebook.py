@@ -38,7 +38,7 @@ from holdfast.table.read import Source, read_all
 from holdfast.table.rows import RowDelta, Rows
 from holdfast.table.schema import Schema, unknown_name
 from holdfast.violations.delta import RowChange, ViolationDelta
-from holdfast.violations.detect import Checked, Detector
+from holdfast.violations.detect import Checked, Detector, Progress
 from holdfast.violations.explain import Explanation, explanation
 from holdfast.violations.listing import BatchViolations, Listed, RuleNames, RuleViolations
 
@@ -61,10 +61,11 @@ class Rulebook:
         entries: tuple[RuleEntry, ...],
         store: Store | None,
         index: str,
+        progress: Progress | None,
     ) -> None:
         """For `create` and `open`."""
         self._tables, self._options, self._entries, self._store = tables, options, entries, store
-        self._index = index
+        self._index, self._progress = index, progress
         checked = [Checked(entry.value, entry.nulls, entry.predicates) for entry in entries]
         self._names = RuleNames(checked, [entry.id for entry in entries])
         self._reset()
@@ -100,13 +101,15 @@ class Rulebook:
         columns: Names | Mapping[str, Names] | None = None,
         exclude: Names | Mapping[str, Names] | None = None,
         index: str = DEFAULT,
+        progress: Progress | None = None,
         disk: Disk | None = None,
     ) -> Rulebook:
         """A rulebook over these tables: durable in the directory `path`, or in memory where that is None.
 
         `key` says which columns tell the rows of a table apart ({table: key} for several); `types` overrides
         column kinds ({column: type}, or {table: {column: type}}); `columns` and `exclude` choose columns. `index` is
-        what finds violating pairs: `box`, or for comparison `chain` or `less_than`.
+        what finds violating pairs: `box`, or for comparison `chain` or `less_than`. `progress` is told, while rows are
+        checked, how many of how many are done.
         """
         if kinds:
             raise NotAvailable(f"discovery of {', '.join(kinds)} is not in this version; give no kinds=")
@@ -121,20 +124,22 @@ class Rulebook:
                 raise RuleError(f"`{entry.rule}`: the id {shown(entry.id)} is given twice")
             require_fits(entry.value, schemas)
             require_predicates_fit(entry.predicates, schemas[table_of(entry.value, schemas)])
-        book = cls(made, options, entries, None, index)
+        book = cls(made, options, entries, None, index, progress)
         book._load_base({name: source for name, (source, _) in settled.items()})
         if path is not None:
             book._store = Store.create(path, book._snapshot(len(book._words)), book._meta(), disk)
         return book
 
     @classmethod
-    def open(cls, path: str | Path, disk: Disk | None = None, *, index: str = DEFAULT) -> Rulebook:
+    def open(
+        cls, path: str | Path, disk: Disk | None = None, *, index: str = DEFAULT, progress: Progress | None = None
+    ) -> Rulebook:
         """The rulebook in a directory, at its newest version."""
         store = Store.open(path, disk)
         meta = store.manifest.meta
         tables = {name: TableOptions.from_json(record) for name, record in meta["tables"].items()}
         entries = tuple(RuleEntry.model_validate(record) for record in meta["rules"])
-        book = cls(tables, meta["options"], entries, store, index)
+        book = cls(tables, meta["options"], entries, store, index, progress)
         book._load()
         return book
 
@@ -233,7 +238,7 @@ class Rulebook:
         """The detector of the checked rules, loaded with the rows as they are; built when first needed."""
         if self._detector is None:
             detector = Detector(self._names.checked, self.schemas, self._words, index=self._index)
-            detector.load(self._rows)
+            detector.load(self._rows, self._progress)
             self._detector = detector
         return self._detector
 
@@ -397,13 +402,23 @@ class Rulebook:
 
     def violations(self, rule: str | Rule, limit: int | None = None) -> pa.Table:
         """The violating pairs (t, s) of a rule as it is written, by t then s; rows (t) for rules about rows."""
+        return pa.concat_tables(self.violation_parts(rule, limit))
+
+    def violation_parts(self, rule: str | Rule, limit: int | None = None) -> Iterator[pa.Table]:
+        """The same in parts, one behind the other: for more violations than memory can hold."""
         self._require_usable()
         if limit is not None and (not isinstance(limit, int) or limit < 0):
             raise HoldfastError(f"a limit is a number from 0 on, or None, not {shown(limit)}")
         asked, detector = self._names.find(rule), self._detect()
         rows = self._rows[detector.table_of(asked.number)]
-        pairs = detector.pairs(asked.number, rows, None if asked.mirrored else limit)
-        return self._listed(asked.number, pairs).as_asked(asked).slice(0, limit)
+        yield self._listed(asked.number, Pairs.none(single=self._names.checked[asked.number].is_single)).table
+        if asked.mirrored:  # another order: all of them are needed
+            pairs = detector.pairs(asked.number, rows)
+            yield self._listed(asked.number, pairs).as_asked(asked).slice(0, limit)
+            return
+        for pairs in detector.parts(asked.number, rows, limit):
+            if len(pairs):
+                yield self._listed(asked.number, pairs).table
 
     def error(self, rule: str | Rule) -> float:
         """g1: violating pairs / n(n-1), 0 for fewer than two rows; or rows / n for rules about rows."""

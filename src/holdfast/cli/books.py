@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import csv
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+from rich.progress import Progress as Bar
 
 import holdfast
 from holdfast.check import Found, check, entries_of
@@ -20,6 +24,7 @@ from holdfast.indexes.named import DEFAULT, INDEXES
 from holdfast.rulebook import Rulebook
 from holdfast.rules.rulefile import RuleEntry
 from holdfast.table.change import read_feed
+from holdfast.violations.detect import Progress
 from holdfast.warm import is_warm
 
 VIOLATED = 1
@@ -39,6 +44,16 @@ Limit = Annotated[int, typer.Option(min=0, help="Violations listed for each rule
 FailOn = Annotated[
     str, typer.Option("--fail-on", help="Exit with 1 for violations of this severity: error, warn, none.")
 ]
+
+
+@contextmanager
+def progress_bar(what: str) -> Iterator[Progress]:
+    """A bar on stderr for work that takes a while; none where stderr is not a terminal."""
+    console = Console(stderr=True)
+    columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TextColumn("rows"), TimeRemainingColumn())
+    with Bar(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task(what)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
 def announce() -> None:
@@ -64,7 +79,8 @@ def check_command(
         raise HoldfastError("say which rules to check: --rules rules.yml, or --rule 'zip -> city'")
     announce()
     options: dict[str, Any] = {"key": keys_of(key or []), "types": types_of(type or []), "index": index}
-    found = check(tables_of(files), wanted, nulls=nulls, **options)
+    with progress_bar("checking") as progress:
+        found = check(tables_of(files), wanted, nulls=nulls, progress=progress, **options)
     results = [_result(found, entry, limit) for entry in found.entries]
     _print_results(results, format, files)
     broken: set[str] = {
@@ -122,7 +138,9 @@ def init_command(
     """Make a rulebook: tables and rules whose violations are followed from now on."""
     announce()
     options: dict[str, Any] = {"key": keys_of(key or []), "types": types_of(type or []), "rule_nulls": nulls}
-    with Rulebook.create(directory, tables_of(files), rules=rules_of(rules, rule), **options) as book:
+    with progress_bar("checking") as progress:
+        book = Rulebook.create(directory, tables_of(files), rules=rules_of(rules, rule), progress=progress, **options)
+    with book:
         tables = ", ".join(f"{name} ({book.count(name):,} rows)" for name in book.schemas)
         print(f"{directory}: {tables}; {len(book.entries)} rules")
 
@@ -144,7 +162,7 @@ def apply_command(
     announce()
     broken: set[str] = set()
     records: list[Record] = []
-    with Rulebook.open(directory) as book:
+    with progress_bar("loading") as progress, Rulebook.open(directory, progress=progress) as book:
         for name, feeds in read_feed(changes, batch=batch):
             out = book.apply(feeds, _batch_id(name), source=source, on_error="quarantine" if quarantine else "refuse")
             record = _batch_record(book, out, limit)
@@ -199,13 +217,28 @@ def violations_command(
     rule: Annotated[str | None, typer.Option("--rule", help="Only this rule: its id or text.")] = None,
     format: Form = Format.TABLE,
     limit: Limit = 100,
+    every: Annotated[bool, typer.Option("--all", help="Every violation, however many (csv).")] = False,
 ) -> None:
     """Show the violations that a rulebook has now."""
+    if every and format is not Format.CSV:
+        raise HoldfastError("--all prints csv: add --format csv")
     announce()
-    with Rulebook.open(directory) as book:
-        found = Found(book)
+    with progress_bar("loading") as progress, Rulebook.open(directory, progress=progress) as book:
         chosen = book.entries if rule is None else (book.entry(rule),)
+        if every:
+            _print_every(book, chosen)
+            return
+        found = Found(book)
         _print_results([_result(found, entry, limit) for entry in chosen], format, [str(directory)])
+
+
+def _print_every(book: Rulebook, chosen: Iterable[RuleEntry]) -> None:
+    """All violations, some at a time."""
+    write = csv.DictWriter(sys.stdout, ["id", "rule", "t", "s"], lineterminator="\n")
+    write.writeheader()
+    for entry in chosen:
+        for part in book.violation_parts(entry.id):
+            write.writerows({"id": entry.id, "rule": entry.rule} | pair for pair in part.to_pylist())
 
 
 def rules_command(directory: Directory, format: Form = Format.TABLE) -> None:

@@ -46,6 +46,10 @@ class RowChange(NamedTuple):
         codes = np.zeros((width, 0), np.int64)
         return cls(_NONE, codes, _NONE, codes, codes, _NONE, codes)
 
+    @classmethod
+    def arrival(cls, ids: Ids, codes: npt.NDArray[np.int64]) -> RowChange:
+        return cls.nothing(len(codes))._replace(inserted=ids, inserted_codes=codes)
+
     def effective(self, columns: list[int]) -> tuple[Ids, npt.NDArray[np.int64], Ids, npt.NDArray[np.int64]]:
         """(ids that leave, their codes, ids that come, their codes) for rules that look at these columns only:
         an update elsewhere is no change for them, one among them is a leaving and a coming."""

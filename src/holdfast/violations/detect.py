@@ -6,7 +6,7 @@ dependencies by counts of tuples (`inclusion_index`). Pairs are not stored: a ro
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,6 +25,9 @@ from holdfast.violations.delta import RowChange, ViolationDelta
 from holdfast.violations.inclusion_index import InclusionIndex
 
 DEFAULT_CAP = 1_000_000
+LOADED_AT_ONCE, ASKED_AT_ONCE = 1 << 18, 1 << 12
+
+Progress = Callable[[int, int], None]  # is told how many of how many rows are done
 
 
 @dataclass(frozen=True)
@@ -107,11 +110,19 @@ class Detector:
     def nbytes(self) -> int:
         return sum(index.nbytes for groups in self._groups.values() for index, _ in groups)
 
-    def load(self, rows: Mapping[str, Rows]) -> None:
-        """The rows that are there already; violations are counted, not listed."""
+    def load(self, rows: Mapping[str, Rows], progress: Progress | None = None) -> None:
+        """The rows that are there already, some at a time; violations are counted, not listed."""
+        total, done = sum(map(len, rows.values())), 0
         cap, self.cap = self.cap, -1
         try:
-            self.apply({name: _arrival(table) for name, table in rows.items()})
+            for name, table in rows.items():
+                ids = table.ids()
+                for start in range(0, len(ids), LOADED_AT_ONCE):
+                    part = ids[start : start + LOADED_AT_ONCE]
+                    self.apply({name: RowChange.arrival(part, table.codes_of(part))})
+                    done += len(part)
+                    if progress is not None:
+                        progress(done, total)
         finally:
             self.cap = cap
 
@@ -168,25 +179,32 @@ class Detector:
         return ViolationDelta.between(*index.change(leave, come, come_codes, lost, won))
 
     def pairs(self, number: int, rows: Rows, limit: int | None = None) -> Pairs:
-        """The violating pairs (or rows) of one rule now, by t then s; the first `limit` of them.
+        """The violating pairs (or rows) of one rule now, by t then s; the first `limit` of them."""
+        parts = list(self.parts(number, rows, limit))
+        if self.checked[number].is_single:
+            return parts[0]
+        return Pairs.joined(parts)
 
-        Asks row by row, so no more than the answer is ever in memory.
-        """
+    def parts(self, number: int, rows: Rows, limit: int | None = None) -> Iterator[Pairs]:
+        """The same in parts, one behind the other: asks for some rows at a time, so that no more than their answer is
+        ever in memory."""
         item = self.checked[number]
         if number in self._inclusions:
-            return self._inclusions[number].violating().first(limit)
+            yield self._inclusions[number].violating().first(limit)
+            return
         ids = rows.ids()
         if item.is_single:
-            return Pairs(ids[self._violate(item, self._table[number], rows.codes())][:limit])
+            yield Pairs(ids[self._violate(item, self._table[number], rows.codes())][:limit])
+            return
         index, place = self._index_of(number)
-        found: list[Pairs] = []
-        step = 4096 if limit is None else max(16, min(4096, limit))
+        step, left = ASKED_AT_ONCE if limit is None else max(16, min(ASKED_AT_ONCE, limit)), limit
         for start in range(0, len(ids), step):
             part = ids[start : start + step]
-            found.append(index.partners(part, rows.codes_of(part), place)[0].ordered())
-            if limit is not None and sum(map(len, found)) >= limit:
-                break
-        return Pairs.joined(found).first(limit)
+            found = index.partners(part, rows.codes_of(part), place)[0].ordered().first(left)
+            left = None if left is None else left - len(found)
+            yield found
+            if left == 0:
+                return
 
     def _index_of(self, number: int) -> tuple[Index, int]:
         """The index that a pair rule asks, and the rule's place among those that share it."""
@@ -203,10 +221,3 @@ class Detector:
 
     def table_of(self, number: int) -> str:
         return self._table[number]
-
-
-def _arrival(rows: Rows) -> RowChange:
-    none = RowChange.nothing(len(rows.schema))
-    return RowChange(
-        none.deleted, none.deleted_codes, none.updated, none.old_codes, none.new_codes, rows.ids(), rows.codes()
-    )
