@@ -149,6 +149,42 @@ def test_kernels_are_compiled_anew_when_any_kernel_file_changes(tmp_path):
     assert answers == ["1", "22"]
 
 
+COUNTED = [
+    "not(t.b < s.b and t.c > s.c)",
+    "not(t.b != s.b and t.c != s.c)",
+    "not(t.b <= s.b and t.c >= s.c and t.d != s.d)",
+]
+
+
+@pytest.mark.parametrize("text", COUNTED)
+def test_very_many_violations_are_counted_by_sorted_blocks(text):
+    """One bucket of 40,000 rows, nulls and ties among them; then some leave, and counting goes entry by entry."""
+    rng, count = np.random.default_rng(3), 40_000
+    codes = np.array([np.zeros(count, np.int64), *rng.integers(0, [[10**6], [300], [2]], (3, count))])
+    codes[1:3][rng.random((2, count)) < 0.01] = NULL
+    rule = hf.parse(text)
+    (group,) = group_rules([compile_rule(rule, WIDE, "distinct")], WIDE)
+    index, only_count = BoxIndex(group, TextDictionary()), np.array([-1])
+    index.enter(np.arange(count), codes, only_count)
+    check_index(index)
+    assert index._s_rows.runs[:, :, 2].any() == ("t.d" not in text)
+    some, live = rng.integers(0, count, 30), np.ones(count, bool)
+    for everybody in ("t.d" not in text, False):
+        asked = np.arange(count) if everybody else some[live[some]]
+        _, per_row = index.partners(asked, codes[:, asked], 0, emit=False)
+        assert not everybody or per_row.sum() == index.counts[0] > 10**8
+        for row in some[live[some]]:
+            satisfied = live.copy()
+            satisfied[row] = False
+            for p in as_dc(rule).written:
+                column = codes[WIDE.position(p.left.column)]
+                satisfied &= holds(p.op, np.full(count, column[row]), column, "distinct")
+            assert (per_row[asked == row] == satisfied.sum()).all()
+        gone = rng.choice(count, 20, replace=False)
+        index.leave(gone, codes[:, gone], only_count)
+        live[gone] = False
+
+
 def test_an_unknown_index_is_refused():
     with pytest.raises(hf.HoldfastError, match="there is no index 'tree'; one of box, chain, less_than"):
         index_named("tree")

@@ -115,9 +115,9 @@ class BoxIndex:
             row, status, used = batch.process(
                 self._handle.address, codes, ids, order, who, asks, limits, per_row, mode, row
             )
-            if status == kernel.GROW_OUT:
-                mode = batch.LEFT if mode == batch.LEAVE else mode
-            elif status != kernel.DONE:
+            if mode == batch.LEAVE and status != kernel.DONE:
+                mode = batch.LEFT
+            if status not in (kernel.DONE, kernel.GROW_OUT):
                 self._grow(status, int(ids.max()))
                 continue
             if used:

@@ -24,11 +24,12 @@ def empty_box(key_columns: int, dims: int, buckets: int = 16, pool: int = 64, ve
         versions=np.zeros(pool, np.int32),
         values=np.zeros((dims, pool), np.int64),
         free=np.zeros(4 + kernel.LEVELS, np.int64),
-        runs=np.zeros((1, kernel.LEVELS, 2), np.int64),
+        runs=np.zeros((1, kernel.LEVELS, 3), np.int64),
         totals=np.zeros((1, 2), np.int64),
         dead=np.zeros(versions, np.uint8),
         scratch_versions=np.zeros((2, _LEAST_SCRATCH), np.int32),
         scratch_values=np.zeros((2, dims, _LEAST_SCRATCH), np.int64),
+        ordered=np.zeros((2, 0), np.int64),
         **_blocks(dims, pool, None),
     )
 
@@ -63,6 +64,8 @@ def grown(box: kernel.Box, status: int) -> kernel.Box:
             raise HoldfastError("an index cannot have more than 8 million keys with more than 64 rows each")
         lines = min(2 * len(box.runs), kernel.MOST_DIRECTORIES)
         return box._replace(runs=longer(box.runs, lines), totals=longer(box.totals, lines))
+    if status == kernel.GROW_ORDERED:
+        return _with_order(box)
     return _more_pool(box)
 
 
@@ -96,16 +99,41 @@ def _more_pool(box: kernel.Box) -> kernel.Box:
     pool = max(len(box.versions) * 4 // 3, int(box.meta[kernel.POOL]) + room + min(room, 1 << 16))
     pool = -(-pool // 64) * 64
     dims = len(box.values)
-    values = np.zeros((dims, pool), np.int64)
-    values[:, : len(box.versions)] = box.values
     scratch = max(box.scratch_versions.shape[1], room // 2)
     return box._replace(
         versions=longer(box.versions, pool),
-        values=values,
+        values=_wider(box.values, pool),
         scratch_versions=np.zeros((2, scratch), np.int32),
         scratch_values=np.zeros((2, dims, scratch), np.int64),
+        ordered=_wider(box.ordered, pool) if box.ordered.size else box.ordered,
         **_blocks(dims, pool, box),
     )
+
+
+def _with_order(box: kernel.Box) -> kernel.Box:
+    """The same index with its large runs in blocks sorted by the second dimension."""
+    if box.ordered.shape[1] < len(box.versions):
+        box = box._replace(ordered=_wider(box.ordered, len(box.versions)))
+    large = box.runs[:, :, 1] >= 1 << kernel.ORDERED_BITS
+    for directory, level in zip(*np.nonzero(large & (box.runs[:, :, 2] == 0)), strict=True):
+        for ordered, run in zip(box.ordered, _in_order(box, *box.runs[directory, level, :2].tolist()), strict=True):
+            ordered[box.runs[directory, level, 0] :][: len(run)] = run
+        box.runs[directory, level, 2] = 1
+    return box
+
+
+def _in_order(box: kernel.Box, start: int, length: int) -> list[npt.NDArray[np.int64]]:
+    """The second dimension of a run, sorted in whole blocks of either size."""
+    sizes = (1 << kernel.ORDERED_BITS, 1 << kernel.MORE_ORDERED_BITS)
+    stops = [start + length // size * size for size in sizes]
+    runs = [box.values[1, start:stop].reshape(-1, size) for stop, size in zip(stops, sizes, strict=True)]
+    return [np.sort(run, axis=1).ravel() for run in runs]
+
+
+def _wider(array: npt.NDArray[Any], width: int) -> npt.NDArray[Any]:
+    made = np.zeros((len(array), width), array.dtype)
+    made[:, : array.shape[1]] = array
+    return made
 
 
 def with_versions(box: kernel.Box, versions: int) -> kernel.Box:
@@ -138,7 +166,9 @@ def check(box: kernel.Box) -> None:
         head, tail, size_class, directory = word & (2**31 - 1), (word >> 31) & 127, (word >> 38) & 3, (word >> 40) - 1
         entries = list(range(kernel.UNIT * head, kernel.UNIT * head + tail)) if size_class else []
         count, dead = tail, 0
-        for start, length in box.runs[directory] if directory >= 0 else []:
+        for start, length, is_ordered in box.runs[directory] if directory >= 0 else []:
+            in_order = _in_order(box, start, length) if is_ordered else []
+            assert all((o[start:][: len(e)] == e).all() for o, e in zip(box.ordered, in_order, strict=False))
             run = box.values[:, start : start + length]
             assert len(run) == 0 or (run[0][1:] >= run[0][:-1]).all()
             dead += int((box.dead[box.versions[start : start + length]] != 0).sum())

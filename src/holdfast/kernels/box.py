@@ -24,6 +24,7 @@ TAIL = 64
 LEVELS = 26
 BLOCK_BITS = 4  # blocks of 16, 256, 4096, 65536
 PYRAMID = 4
+ORDERED_BITS, MORE_ORDERED_BITS = 10, 15
 
 # meta
 BUCKETS, POOL, DIRECTORIES, EMPTY, LIVE = range(5)
@@ -32,7 +33,7 @@ OWN, FROM, UP_TO = np.int64(0), np.int64(2), np.int64(4)
 BOUNDS = 6
 
 # status of a call
-DONE, GROW_OUT, GROW_POOL, GROW_BUCKETS, GROW_DIRECTORIES, GROW_VERSIONS = range(6)
+DONE, GROW_OUT, GROW_POOL, GROW_BUCKETS, GROW_DIRECTORIES, GROW_VERSIONS, GROW_ORDERED = range(7)
 
 LEAST = np.iinfo(np.int64).min  # null
 MOST = np.iinfo(np.int64).max
@@ -51,7 +52,7 @@ class Box(NamedTuple):
     versions: Any  # int32[pool]
     values: Any  # int64[dims, pool]
     free: Any  # int64[4 + LEVELS]: first free chunk of each size, + 1
-    runs: Any  # int64[directories, LEVELS, 2]: start and length
+    runs: Any  # int64[directories, LEVELS, 3]: start, length, whether `ordered` is there for it
     totals: Any  # int64[directories, 2]: entries, and how many of them are dead
     blocks: Any  # int64[dims - 1, blocks, 6]: bounds (see above); the levels of the pyramid one behind the other
     base: Any  # int64[PYRAMID]: where each level begins
@@ -59,6 +60,9 @@ class Box(NamedTuple):
     scratch_versions: Any  # int32[2, largest run]
     scratch_values: Any  # int64[2, dims, largest run]
     fences: Any  # int64[pool / 16]: the first value of each block of a run, in the first dimension
+    ordered: (
+        Any  # int64[2, pool or 0]: the second dimension of runs that are counted, sorted in blocks of 1024 and 32768
+    )
 
 
 # In kernels a box is the address of its arrays' lines (`handle.py`), and each function takes the views it needs.
@@ -132,6 +136,11 @@ def scratch_values_of(box):
 @part
 def fences_of(box):
     return int64_1(box, np.int64(13))
+
+
+@part
+def ordered_of(box):
+    return int64_2(box, np.int64(14))
 
 
 # --- the word of a bucket: 31 bits head, 7 entries in the tail, 2 size class of its chunk, 23 directory + 1 -----

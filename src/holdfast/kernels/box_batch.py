@@ -6,6 +6,7 @@ import numpy as np
 
 from holdfast.kernels.box import (
     DONE,
+    GROW_ORDERED,
     GROW_OUT,
     GROW_VERSIONS,
     LEAST,
@@ -91,14 +92,14 @@ def may_ask(codes, columns, row, members, role, nulls_equal):
 
 @part
 def question(work, rows, role, as_t, codes, row, bucket, asker, rule, both, counting):
-    """Asks one bucket for one rule. Returns how many there are, or -1 where they did not fit."""
+    """Asks one bucket for one rule. Returns how many there are, or -1 or -2 where there was no room."""
     dims, query, state = int64_1(work, role + _DIMS), int64_2(work, _QUERY), int64_1(work, _STATE)
     if not make_query(codes, dims, int64_2(work, role + _OPS), rule, int64_1(work, _POLICIES)[rule], row, query):
         return np.int64(0)
     keys, box, found = int64_1(work, role + _KEY).shape[0], work + _LINE * rows, work + _LINE * _FOUND
     count, at = search_bucket(box, bucket, keys, query, asker, as_t, both, rule, counting, found, state[USED])
     if at < 0:
-        return np.int64(-1)
+        return at
     state[USED] = at
     int64_2(work, _COUNTS)[BATCH, rule] += 2 * count if both else count
     return count
@@ -106,7 +107,7 @@ def question(work, rows, role, as_t, codes, row, bucket, asker, rule, both, coun
 
 @part
 def ask_all(work, codes, row, asker, asks, limits, bucket_s, bucket_t, mirrored):
-    """All rules ask for one row, as t among the s rows and as s among the t rows: how many, or -1: no room.
+    """All rules ask for one row, as t among the s rows and as s among the t rows: how many, or -1 or -2: no room.
 
     A symmetric rule asks once and finds both pairs, where `mirrored`. A rule that only adds comparisons to another
     one finds nothing where that one does not.
@@ -157,8 +158,8 @@ def process(work, codes, ids, order, members, asks, limits, per_row, mode, first
     inside the batch are found once. LEAVE: each leaves, then asks. ASK: each asks, and per_row says how many it has.
 
     A rule lists its pairs until it has more than its limit, and only counts from then on. Returns (rows done, status,
-    pairs found). With a status other than DONE nothing of the row at that place has happened, but that with LEAVE and
-    GROW_OUT it has left: go on with LEFT.
+    pairs found). With a status other than DONE nothing of the row at that place has happened, but that with LEAVE it
+    has left: go on with LEFT.
     """
     flags, state, counts = int64_1(work, _FLAGS), int64_1(work, _STATE), int64_2(work, _COUNTS)
     shared, nulls_equal = flags[0] != 0, flags[1] != 0
@@ -195,7 +196,7 @@ def process(work, codes, ids, order, members, asks, limits, per_row, mode, first
             bucket_t, _ = find_bucket(t_rows, codes, s_key, row, hash_row(codes, s_key, row))
         count = ask_all(work, codes, row, who, asks, limits, bucket_s, bucket_t, mode != ASK)
         if count < 0:
-            status = GROW_OUT
+            status = GROW_OUT if count == -1 else GROW_ORDERED
         elif mode == ASK:
             per_row[row] = count
         elif mode == ENTER:

@@ -192,6 +192,7 @@ def rebuild(box, bucket, levels):
     build_blocks(values, fences_of(box), blocks_of(box), base_of(box), start, count)
     runs[directory, target, 0] = start
     runs[directory, target, 1] = count
+    runs[directory, target, 2] = 0
     if count == 0:
         release(box, 4 + target, start)
     record[bucket, place] = make_word(np.int64(0), np.int64(0), np.int64(0), directory)

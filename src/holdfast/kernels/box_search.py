@@ -14,7 +14,9 @@ from holdfast.kernels.box import (
     FROM,
     LEAST,
     LEVELS,
+    MORE_ORDERED_BITS,
     MOST,
+    ORDERED_BITS,
     OWN,
     PYRAMID,
     UP_TO,
@@ -25,6 +27,7 @@ from holdfast.kernels.box import (
     directory_of,
     fences_of,
     head_of,
+    ordered_of,
     record_of,
     runs_of,
     scratch_versions_of,
@@ -40,6 +43,7 @@ from holdfast.kernels.handle import int32_1, int64_1, int64_2
 # operators, and null policies
 EQ, NE, LT, LE, GT, GE, ANY = range(7)
 NULL_EQUAL, NULL_DISTINCT, NULL_SQL = range(3)
+_MANY = 2 << ORDERED_BITS
 
 
 @part
@@ -228,7 +232,40 @@ def take(box, versions, begin, end, ask, found, at):
 
 
 @part
-def scan(box, begin, end, start, stop, query, ask, found, at):
+def below(ordered, begin, end, wanted):
+    """How many of a sorted stretch are below `wanted`. O(log)."""
+    start, length = begin, end - begin
+    while length > 0:
+        half = length >> 1
+        less = ordered[start + half] < wanted
+        start = start + half + 1 if less else start
+        length = length - half - 1 if less else half
+    return start - begin
+
+
+@part
+def count_ordered(ordered, begin, end, query):
+    """How many of a sorted block are in the box, which asks about no further dimension. O(log)."""
+    count = end - begin if query[1, 1] == MOST else below(ordered, begin, end, query[1, 1] + 1)
+    count -= below(ordered, begin, end, query[1, 0])
+    if query[1, 3] != 0:
+        hole = query[1, 2]
+        count += below(ordered, begin, end, hole)
+        count -= end - begin if hole == MOST else below(ordered, begin, end, hole + 1)
+    return count
+
+
+@part
+def is_two_dimensional(query):
+    """Whether nothing is asked about a third dimension or more."""
+    for d in range(2, query.shape[0]):
+        if query[d, 0] != LEAST or query[d, 1] != MOST or query[d, 3] != 0:
+            return False
+    return True
+
+
+@part
+def scan(box, begin, end, start, stop, by_order, query, ask, found, at):
     """The entries of a stretch of a run that are in the box beyond the first dimension, block by block.
 
     Mostly there are none: then one look at the blocks from the run's start, or to its stop, tells.
@@ -242,6 +279,14 @@ def scan(box, begin, end, start, stop, query, ask, found, at):
         if first <= (end - 1) >> BLOCK_BITS and block_relation(blocks, base[0] + first, FROM, query) == 0:
             end = first << BLOCK_BITS
     while place < end:
+        if by_order and place & ((1 << ORDERED_BITS) - 1) == 0 and place + (1 << ORDERED_BITS) <= end:
+            size, which = np.int64(1) << ORDERED_BITS, 0
+            more = np.int64(1) << MORE_ORDERED_BITS
+            if place & (more - 1) == 0 and place + more <= end:
+                size, which = more, 1
+            count += count_ordered(ordered_of(box)[which], place, place + size, query)
+            place += size
+            continue
         step, known = min(end, ((place >> BLOCK_BITS) + 1) << BLOCK_BITS) - place, 1  # up to the end of a block
         if step == 16:
             further = jump(blocks, base, place, end, query)
@@ -309,8 +354,14 @@ def test(box, begin, end, query, first, ask, found, at):
 
 
 @part
-def search_run(box, begin, end, query, ask, found, at):
-    """The entries of one run that are in the box. O(log + blocks touched + entries found)."""
+def search_run(box, directory, level, query, ask, found, at):
+    """The entries of one run that are in the box. O(log + blocks touched + entries found).
+
+    Many entries of two dimensions are counted by blocks in which the second one is sorted, O(entries / 32768 x log);
+    not where some are dead. The next place is -2 where that has to be done first.
+    """
+    runs = runs_of(box)
+    begin, end = runs[directory, level, 0], runs[directory, level, 0] + runs[directory, level, 1]
     values, fences, dims, count = values_of(box), fences_of(box), query.shape[0], np.int64(0)
     run_start, run_stop = begin, end
     left = right = end
@@ -329,7 +380,10 @@ def search_run(box, begin, end, query, ask, found, at):
             if dims <= 1:
                 more, at = take(box, versions_of(box), first, stop, ask, found, at)
             else:
-                more, at = scan(box, first, stop, run_start, run_stop, query, ask, found, at)
+                by_order = ask.counting and not ask.live_only and stop - first >= _MANY and is_two_dimensional(query)
+                if by_order and runs[directory, level, 2] == 0:
+                    return count, np.int64(-2)
+                more, at = scan(box, first, stop, run_start, run_stop, by_order, query, ask, found, at)
             if at < 0:
                 break
             count += more
@@ -338,7 +392,8 @@ def search_run(box, begin, end, query, ask, found, at):
 
 @part
 def search_bucket(box, bucket, keys, query, asker, as_t, both, rule, counting, found, at):
-    """All entries of a bucket that are in the box: (how many, next free place or -1 where there was no room)."""
+    """All entries of a bucket that are in the box: (how many, next free place or -1 where there was no room for them,
+    -2 where there was none to count)."""
     record = record_of(box)
     word = record[bucket, keys]
     directory, tail = directory_of(word), tail_of(word)
@@ -358,9 +413,7 @@ def search_bucket(box, bucket, keys, query, asker, as_t, both, rule, counting, f
         runs = runs_of(box)
         ask = Ask(asker, as_t, both, rule, counting, totals_of(box)[directory, 1] > 0)
         for level in range(LEVELS):
-            length = runs[directory, level, 1]
-            if length > 0 and at >= 0:
-                start = runs[directory, level, 0]
-                more, at = search_run(box, start, start + length, query, ask, found, at)
+            if runs[directory, level, 1] > 0 and at >= 0:
+                more, at = search_run(box, directory, np.int64(level), query, ask, found, at)
                 count += more
     return count, at
