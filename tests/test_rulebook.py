@@ -76,6 +76,8 @@ def test_one_row_from_arrow_again_and_again(book):
     book.apply(Change(inserts=pa.table({"id": pa.array([8], pa.int16()), "name": pa.array(["e"], pa.large_string())})))
     with pytest.raises(SchemaError, match="column 'id' is integer, but the input has the type string"):
         book.apply(Change(inserts=pa.table({"id": pa.array([None], pa.string()), "name": ["f"]})))
+    with pytest.raises(SchemaError, match="column 'name' is text, but the input has the type int64"):
+        book.apply(Change(inserts=pa.table({"id": [9], "name": pa.array([None], pa.int64())})))
     with pytest.raises(ChangeRefused, match="already there"):
         book.apply(Change(inserts=people((8, "d"))))
     assert [row[1] for row in state(book)] == [1, 2, 3, 4, 5, 6, 7, 8]

@@ -3,13 +3,8 @@
 from __future__ import annotations
 
 import json
-import threading
-from _signal import SIGINT
-from _signal import signal as set_handler  # `signal.signal` without its enums, which cost 30 us a batch
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
@@ -27,7 +22,9 @@ from holdfast.rules.rule import Rule
 from holdfast.rules.rulefile import RuleEntry, as_entry
 from holdfast.rules.ruleset import RuleSet
 from holdfast.store.disk import Disk
+from holdfast.store.interrupt import uninterrupted
 from holdfast.store.log import Log, Record
+from holdfast.store.step import Step
 from holdfast.store.store import Store
 from holdfast.table.change import Changes, Part, by_table
 from holdfast.table.dictionary import TextDictionary
@@ -168,7 +165,7 @@ class Rulebook:
             self._note_batch(record)
         for change in map(split, changes):
             self._words.merge(change["words"])
-            self._merge(_Step.from_arrays(change))
+            self._merge(Step.from_arrays(change))
         self._stale = False
 
     # --- changing -------------------------------------------------------------------------------------------
@@ -284,7 +281,7 @@ class Rulebook:
         version: int,
         batch: str | int,
         source: str = "default",
-    ) -> _Step:
+    ) -> Step:
         record = {
             "version": version,
             "batch": batch,
@@ -298,20 +295,20 @@ class Rulebook:
         bad = [
             {"version": version, "batch": batch} | vars(b) for effect in effects.values() for b in effect.quarantined
         ]
-        return _Step({name: effect.delta for name, effect in effects.items()}, record, Log.delta(bad) if bad else None)
+        return Step({name: effect.delta for name, effect in effects.items()}, record, Log.delta(bad) if bad else None)
 
-    def _publish(self, step: _Step, known: int) -> None:
+    def _publish(self, step: Step, known: int) -> None:
         """Makes a step durable, then part of the states. Whatever stops it, memory and disk agree afterwards."""
         try:
             if self._store is not None:
                 self._store.publish(step.to_arrays(self._words.to_arrays(known)), lambda: self._snapshot(known))
-            with _uninterrupted():
+            with uninterrupted():
                 self._merge(step)
         except BaseException:
             self._stale, self._detector = self._store is not None, None
             raise
 
-    def _merge(self, step: _Step) -> None:
+    def _merge(self, step: Step) -> None:
         """Adds a step to the states; its words are in the dictionary already."""
         for name, delta in step.rows.items():
             self._rows[name].merge(delta)
@@ -483,32 +480,6 @@ class Rulebook:
         self.close()
 
 
-@dataclass(frozen=True)
-class _Step:
-    """What one batch adds to the states: rows, a record for the log, and what was kept apart."""
-
-    rows: dict[str, RowDelta]
-    record: Record
-    bad: Arrays | None
-
-    def to_arrays(self, words: Arrays) -> Arrays:
-        """The step and its words, as the store keeps them."""
-        states: dict[str, Arrays] = {f"table/{name}": delta.to_arrays() for name, delta in self.rows.items()}
-        states |= {"words": words, "log": Log.delta([self.record]), "quarantine": self.bad or Log.delta([])}
-        return joined(states)
-
-    @classmethod
-    def from_arrays(cls, states: Mapping[str, Arrays]) -> _Step:
-        rows = {
-            name.removeprefix("table/"): RowDelta.from_arrays(arrays)
-            for name, arrays in states.items()
-            if name.startswith("table/")
-        }
-        log = Log()
-        log.merge(states["log"])
-        return cls(rows, log.records[0], states["quarantine"])
-
-
 _HISTORY = pa.schema(
     [
         ("version", pa.int64()),
@@ -528,19 +499,3 @@ _QUARANTINE = pa.schema(
 def _counts(delta: RowDelta) -> dict[str, int]:
     inserted = int(delta.inserted_codes.shape[1])
     return {"inserted": inserted, "deleted": len(delta.deleted), "updated": len(delta.updated)}
-
-
-@contextmanager
-def _uninterrupted() -> Iterator[None]:
-    """Holds Ctrl-C back for the moment in which states change in memory."""
-    if threading.get_ident() != threading.main_thread().ident:
-        yield
-        return
-    caught: list[int] = []
-    before = set_handler(SIGINT, lambda number, _: caught.append(number))
-    try:
-        yield
-    finally:
-        set_handler(SIGINT, before)
-        if caught:
-            raise KeyboardInterrupt
