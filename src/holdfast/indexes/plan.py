@@ -77,12 +77,16 @@ class PairRule:
         return equal | dict(zip(zip(self.t.dims, self.s.dims, strict=True), self.ops, strict=True))
 
     def extends(self, other: PairRule) -> bool:
-        """Whether it is the other rule with more comparisons, so that its violations are among the other's."""
+        """Whether it is the other rule with more comparisons, so that its violations are among the other's.
+
+        More equalities would make smaller buckets: they count only where the other rule's search costs as much.
+        """
         return (
             self.nulls == other.nulls
             and (self.t.filter, self.t.where) == (other.t.filter, other.t.where)
             and (self.s.filter, self.s.where) == (other.s.filter, other.s.where)
             and self.comparisons.items() > other.comparisons.items()
+            and (self.t.key == other.t.key or len(other.ops) > 1)
         )
 
 
