@@ -85,7 +85,7 @@ MUTANTS = [
     Mutant("kernels/box_search.py", "place = (last + 1) << BLOCK_BITS", "place = (last + 2) << BLOCK_BITS", "test_indexes.py -k box"),
     Mutant("kernels/box_runs.py", "totals_of(box)[directory, 1] -= total - count", "pass", "test_indexes.py -k box"),
     Mutant("kernels/box_runs.py", "if block > first and (level == 0 or block & 15 != 0):", "if False:", "test_indexes.py -k box"),
-    Mutant("kernels/box_runs.py", "if some_dead and b < stop and dead[versions[b]] != 0:", "if False:", "test_indexes.py -k box"),
+    Mutant("kernels/box_runs.py", "if some_dead and b < stop and dead[versions[b]] != 0:", "if False:", "test_indexes.py -k dead"),
     Mutant("kernels/box_batch.py", "state[USED] = used\n", "pass\n", "test_indexes.py -k box"),
     Mutant("kernels/box_batch.py", "counts[AS_S, rule] = count", "pass", "test_violations.py -k 'every_change or adds'"),
     Mutant("kernels/box_batch.py", "+= 2 * count if both else count", "+= count", "test_violations.py"),

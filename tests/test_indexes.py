@@ -149,6 +149,17 @@ def test_kernels_are_compiled_anew_when_any_kernel_file_changes(tmp_path):
     assert answers == ["1", "22"]
 
 
+def test_the_dead_leave_the_box_when_they_are_half_of_a_bucket():
+    (group,) = group_rules([compile_rule(hf.parse("not(t.a = s.a and t.b < s.b)"), WIDE, "sql")], WIDE)
+    index, limits = BoxIndex(group, TextDictionary()), np.array([-1])
+    codes = np.zeros((4, 1000), np.int64)
+    index.enter(np.arange(1000), codes, limits)
+    index.leave(np.arange(900), codes[:, :900], limits)
+    entries, dead = index._s_rows.totals[0]
+    assert entries - dead == 100 and 2 * dead <= entries + 64
+    check_index(index)
+
+
 COUNTED = [
     "not(t.b < s.b and t.c > s.c)",
     "not(t.b != s.b and t.c != s.c)",

@@ -11,6 +11,7 @@ from holdfast.kernels.box import (
     FROM,
     GROW_DIRECTORIES,
     GROW_POOL,
+    LEVELS,
     OWN,
     PYRAMID,
     TAIL,
@@ -163,7 +164,7 @@ def rebuild(box, bucket, levels):
             last = level
     if total - (runs[directory, last, 1] if last >= 0 else 0) > scratch_versions.shape[1]:
         return False
-    target = level_for(total)
+    target = level_for(total - totals_of(box)[directory, 1] if levels == LEVELS else total)
     start = allocate(box, 4 + target)
     if start < 0:
         return False
