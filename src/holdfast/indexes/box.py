@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from holdfast.errors import HoldfastError
 from holdfast.indexes.box_arrays import empty_box, grown, longer, nbytes, renumbered, room_for, with_versions
 from holdfast.indexes.index import Counts, members, violate_with_themselves
 from holdfast.indexes.pairs import Ids, Pairs
@@ -25,6 +26,7 @@ from holdfast.table.dictionary import Codes, TextDictionary
 _OPS = {Op.EQ: search.EQ, Op.NE: search.NE, Op.LT: search.LT, Op.LE: search.LE, Op.GT: search.GT, Op.GE: search.GE}
 _POLICIES = {"equal": search.NULL_EQUAL, "distinct": search.NULL_DISTINCT, "sql": search.NULL_SQL}
 _FIRST_ROOM, _ENOUGH_ROOM = 1 << 12, 1 << 19
+_MOST_VERSIONS = 2**31 - 2
 _NO_ORDER, _ALL, _NO_COUNTS = np.zeros(0, np.int64), np.zeros((2, 0), np.uint8), np.zeros(0, np.int64)
 
 Part = tuple[Ids, npt.NDArray[np.int32]]  # pairs[t and s, pair] and their rules (empty where there is only one)
@@ -145,7 +147,9 @@ class BoxIndex:
         if versions > 1024 and 2 * int(self._state[batch.LIVE]) < versions:
             self._forget_the_dead()
         elif status == kernel.GROW_VERSIONS:
-            room = room_for(versions + 1, len(self._row_of))
+            if versions >= _MOST_VERSIONS:
+                raise HoldfastError(f"an index in the process holds at most {_MOST_VERSIONS:,} rows")
+            room = min(room_for(versions + 1, len(self._row_of)), _MOST_VERSIONS)
             self._row_of = longer(self._row_of, room)
             if most >= len(self._version_of):
                 self._version_of = longer(self._version_of, room_for(most + 1, len(self._version_of)), -1)
