@@ -282,6 +282,8 @@ def test_a_rule_that_adds_comparisons_asks_after_the_other():
     )
     more = ["key(a)", "a, b -> c", "not(t.a < s.a and t.b < s.b)", "not(t.a < s.a and t.b < s.b and t.c = s.c)"]
     assert hf.Rulebook.create(None, table, rules=more).plan().count("index ") == 3  # `a, b -> c` has smaller buckets
+    apart = hf.check(pa.table({"a": [1, 1], "b": [2, 2], "c": [3, 4]}), ["a -> b", "a -> c"])
+    assert apart.count("a -> b") == 0 and apart.count("a -> c") == 2  # neither says less than the other
 
 
 def test_loading_and_listing_in_parts(monkeypatch):
