@@ -50,7 +50,13 @@ FailOn = Annotated[
 def progress_bar(what: str) -> Iterator[Progress]:
     """A bar on stderr for work that takes a while; none where stderr is not a terminal."""
     console = Console(stderr=True)
-    columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TextColumn("rows"), TimeRemainingColumn())
+    columns = (
+        TextColumn(what),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("rows in indexes"),
+        TimeRemainingColumn(),
+    )
     with Bar(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task(what)
         yield lambda done, total: bar.update(task, completed=done, total=total)
