@@ -166,7 +166,7 @@ class Planner:
         table = source.table
         if by_key:
             for column in schema.columns:
-                if column.name not in table.column_names:
+                if column.name not in table.schema.names:
                     table = table.append_column(column.name, pa.nulls(table.num_rows))
         try:
             encoded = encode_table(
@@ -174,7 +174,7 @@ class Planner:
             )
         except SchemaError as error:
             raise SchemaError(f"{source.place.source}: {error}") from None
-        if tuple(source.table.column_names) == schema.names and not source.textual and not self.declared:
+        if tuple(source.table.schema.names) == schema.names and not source.textual and not self.declared:
             self._known_types = source.table.schema
         reasons = {p.row: f"column {shown(p.column)}: {shown(p.value)} {p.reason}" for p in reversed(encoded.problems)}
         count, types = len(encoded), part.types
@@ -191,11 +191,11 @@ class Planner:
 
     def _by_key_only(self, part: Part) -> bool:
         only_deletes = bool((part.types == DELETE).all())
-        missing = set(self.rows.schema.names) - set(part.source.table.column_names)
+        missing = set(self.rows.schema.names) - set(part.source.table.schema.names)
         return bool(self.rows.key) and only_deletes and bool(missing)
 
     def _require_columns(self, part: Part, by_key: bool) -> None:
-        schema, names, place = self.rows.schema, part.source.table.column_names, part.source.place.source
+        schema, names, place = self.rows.schema, part.source.table.schema.names, part.source.place.source
         wanted = self.rows.key if by_key else schema.names
         missing = [name for name in wanted if name not in names]
         if missing:

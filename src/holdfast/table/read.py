@@ -146,7 +146,7 @@ def _to_arrow(data: Any, name: str) -> pa.Table:
 
 
 def _with_distinct_names(table: pa.Table, place: str) -> pa.Table:
-    names = table.column_names
+    names = table.schema.names
     if len(set(names)) < len(names):
         twice = next(n for n in names if names.count(n) > 1)
         raise ReadError(f"{place}: column {shown(twice)} stands twice")
