@@ -120,7 +120,7 @@ def test_what_came_and_went_takes_no_room():
         index.enter(come, codes[:, come], limits)
         gone = np.arange(start, start + 1000)
         index.leave(gone, codes[:, gone], limits)
-        sizes.append(index.nbytes - index._version_of.nbytes)
+        sizes.append(index.nbytes - index._lines.versions.nbytes)
         if start % 10_000 == 0:
             check_index(index)
     assert max(sizes[29:]) < 4 * max(sizes[:5])
@@ -128,6 +128,50 @@ def test_what_came_and_went_takes_no_room():
     pairs, counts = index.partners(live, codes[:, live], 0)
     truth = violating(hf.parse("not(t.a = s.a and t.b < s.b and t.c > s.c)"), codes[:, live], "sql")
     assert counts.tolist() == truth.sum(axis=1).tolist() and index.counts[0] == truth.sum() == len(pairs)
+
+
+def test_numbering_the_live_rows_anew():
+    rule = "not(t.a = s.a and t.b < s.b and t.c > s.c)"
+    (group,) = group_rules([compile_rule(hf.parse(rule), WIDE, "sql")], WIDE)
+    index, ids = BoxIndex(group, TextDictionary()), np.arange(1100)
+    codes = np.random.default_rng(0).integers(0, 50, (4, 1100))
+    index.enter(ids, codes, np.array([-1]))
+    index.leave(ids[:980], codes[:, :980], np.array([-1]))
+    index._forget_the_dead()
+    check_index(index)
+    assert index.counts[0] == violating(hf.parse(rule), codes[:, 980:], "sql").sum()
+
+
+def test_runs_that_shrank_are_merged():
+    """Runs that lost many entries can hold fewer than those below them: the scratch must have room for all of these."""
+    (group,) = group_rules([compile_rule(hf.parse("not(t.a = s.a and t.b < s.b)"), WIDE, "sql")], WIDE)
+    index, seen = BoxIndex(group, TextDictionary()), 3000
+
+    def enter(count: int) -> None:
+        nonlocal seen
+        ids = np.arange(seen, seen + count)
+        index.enter(ids, np.array([np.zeros(count, np.int64), ids, ids, ids]), np.array([-1]))
+        seen += count
+
+    def leave(levels: list[int], count: int) -> None:
+        box, ids = index._s_rows, []
+        for start, length, _ in box.runs[0, levels]:
+            versions = box.versions[start : start + length]
+            ids += index._lines.row_ids[versions[box.dead[versions] == 0]].tolist()
+        gone = np.array(ids[:count])
+        index.leave(gone, np.array([np.zeros(count, np.int64), gone, gone, gone]), np.array([-1]))
+
+    others = np.arange(3000)
+    index.enter(others, np.array([others + 1, others, others, others]), np.array([-1]))
+    for levels, count in (([0, 1, 2], 288), ([3, 0, 1, 2], 400), ([0, 1, 2], 448)):
+        enter(512 if levels == [0, 1, 2] and count == 288 else 511)
+        leave(levels, count)
+        enter(1)
+    enter(511)
+    assert index._s_rows.runs[0, :5, 1].tolist() == [64, 128, 256, 64, 336]
+    enter(1)
+    check_index(index)
+    assert index.counts[0] == 913 * 912 // 2
 
 
 def test_kernels_are_compiled_anew_when_any_kernel_file_changes(tmp_path):

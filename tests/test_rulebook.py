@@ -47,6 +47,34 @@ def test_rows_as_tuples_and_mappings(book):
     assert state(book) == [(2, 3, "C"), (3, 4, "d"), (5, 6, "e")]
 
 
+def test_empty_lists_are_no_change(book):
+    bag = Rulebook.create(None, people((1, "a")))
+    assert bag.apply(Change(deletes=[], inserts=[(2, "b")])).rows["data"]["inserted"] == 1
+    for some in (bag, book):
+        some.apply(Change(deletes=[], inserts=[], updates=([], [])))
+    assert bag.count() == 2 and book.count() == 3
+
+
+@pytest.mark.parametrize(
+    "far",
+    [pa.array([3_000_001], pa.int32()).cast(pa.date32()), pa.array([3 * 10**17], pa.timestamp("us", "UTC"))],
+    ids=["date", "timestamp"],
+)
+def test_times_that_python_has_no_value_for(far):
+    book = Rulebook.create(None, pa.table({"id": [1], "when": far}), key="id")
+    for i in (2, 3):
+        book.apply(Change(inserts=pa.table({"id": [i], "when": far})))
+    assert book.table().column("when").combine_chunks().equals(pa.concat_arrays([far] * 3))
+
+
+def test_updates_of_types_that_do_not_go_together(book):
+    message = "column 'name' is string before the update and int64 after it"
+    for on_error in ("refuse", "quarantine"):
+        with pytest.raises(SchemaError, match=message):
+            book.apply(Change(updates=([(1, "a")], [(1, 5)])), on_error=on_error)
+    assert book.count() == 3 and book.version == 0
+
+
 @pytest.mark.parametrize(
     ("rows", "message"),
     [

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from holdfast import Change, Rulebook, StoreError
 from holdfast.arrays import from_buffer, joined, split, to_buffer
 from holdfast.store.disk import Disk
+from holdfast.store.interrupt import uninterrupted
 from holdfast.store.store import Store
 from tests.conftest import cases
 
@@ -39,6 +40,9 @@ def test_arrays_survive_a_file(data):
 def test_states_join_and_split():
     states = {"a/b": {"x": np.array([1])}, "c": {"x": np.array([2]), "y": np.array([3])}}
     assert split(joined(states)) == states
+
+
+HEARD: list[int] = []
 
 
 def numbers(*values: int) -> pa.Table:
@@ -177,6 +181,19 @@ def test_ctrl_c_waits_for_the_states(monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         book.apply(Change(inserts=numbers(2)))
     assert book.count() == 2 and book.version == 1
+
+
+@pytest.mark.parametrize("handler", [signal.SIG_IGN, lambda *_: HEARD.append(1)])
+def test_ctrl_c_goes_where_the_program_wants_it(handler):
+    HEARD.clear()
+    before = signal.signal(signal.SIGINT, handler)
+    try:
+        with uninterrupted():
+            signal.raise_signal(signal.SIGINT)
+            assert not HEARD
+        assert len(HEARD) == (handler is not signal.SIG_IGN) and signal.getsignal(signal.SIGINT) is handler
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def test_a_copied_directory_is_a_rulebook(path, tmp_path):

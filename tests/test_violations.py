@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import holdfast as hf
+from holdfast.indexes.box import BoxIndex
 from holdfast.indexes.named import INDEXES
 from holdfast.rules.rule import Dc, as_dc, conjunction_text
 from holdfast.rules.rulefile import RuleEntry
@@ -322,6 +323,39 @@ def test_a_refused_change_leaves_the_violations_as_they_are(tmp_path):
         book.apply(hf.Change(inserts=pa.table({"id": [3, 1], "a": [5, 5]})))
     assert book.count_violations("key(a)") == 0
     assert book.apply(hf.Change(inserts=pa.table({"id": [3], "a": [5]}))).violations.of("key(a)").count == 2
+
+
+@pytest.mark.parametrize("step", ["_step", "_listed"])
+def test_an_interrupted_change_leaves_the_violations_as_they_are(step, monkeypatch):
+    book = hf.Rulebook.create(None, pa.table({"id": [1], "z": [1], "c": [1]}), key="id", rules=["z -> c"])
+    with monkeypatch.context() as patch:
+        patch.setattr(book, step, interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            book.apply(hf.Change(inserts=[(2, 1, 2)]))
+    assert book.count() == 1 and book.count_violations("z -> c") == 0
+    book.apply(hf.Change(inserts=[(2, 1, 1)]))
+    assert book.count_violations("z -> c") == 0 == book.violations("z -> c").num_rows
+
+
+def test_an_interrupted_listing_leaves_the_violations_as_they_are(monkeypatch):
+    rows = pa.table({"id": range(60), "z": [i % 3 for i in range(60)], "c": range(60)})
+    book = hf.Rulebook.create(None, rows, key="id", rules=["z -> c"])
+    truth = book.violations("z -> c")
+    with monkeypatch.context() as patch:
+        patch.setattr(BoxIndex, "_make_room", interrupt)
+        patch.setattr("holdfast.indexes.box._FIRST_ROOM", 4)
+        book._detector = None
+        with pytest.raises(KeyboardInterrupt):
+            book.violations("z -> c")
+    parts = book.violation_parts("z -> c")
+    next(parts), next(parts)
+    parts.close()
+    added = book.apply(hf.Change(inserts=[(60, 7, 1)])).violations.added("z -> c")
+    assert added.num_rows == 0 and book.violations("z -> c").equals(truth)
+
+
+def interrupt(*_, **__) -> None:
+    raise KeyboardInterrupt
 
 
 def test_a_change_that_cannot_be_compared_leaves_nothing_behind(tmp_path):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
@@ -197,8 +198,9 @@ class Rulebook:
         known = len(self._words)
         try:
             effects = self._plan(by_table(change, self._tables), quarantine=on_error == "quarantine")
-            found, removed = self._follow(effects)
-            step = self._step(effects, found, version, batch, source)
+            with self._detecting():
+                found, removed = self._follow(effects)
+                step = self._step(effects, found, version, batch, source)
         except BaseException:
             self._words.truncate(known)
             raise
@@ -215,12 +217,8 @@ class Rulebook:
     def _follow(self, effects: dict[str, Effect]) -> tuple[dict[int, ViolationDelta], dict[int, Listed | None]]:
         """What the effects do to the violations, with those that go listed while their rows are still there."""
         changes = {name: self._row_change(name, effect.delta) for name, effect in effects.items()}
-        try:
-            found = self._detect().apply(changes) if self._entries else {}
-            return found, {i: self._listed(i, d.removed) if d.listed else None for i, d in found.items()}
-        except BaseException:
-            self._detector = None  # it may be ahead of the rows
-            raise
+        found = self._detect().apply(changes) if self._entries else {}
+        return found, {i: self._listed(i, d.removed) if d.listed else None for i, d in found.items()}
 
     def _row_change(self, name: str, delta: RowDelta) -> RowChange:
         """The delta with what was there before, for those who follow the rows."""
@@ -238,6 +236,17 @@ class Rulebook:
             detector.load(self._rows, self._progress)
             self._detector = detector
         return self._detector
+
+    @contextmanager
+    def _detecting(self) -> Iterator[None]:
+        """While the detector works: it is built anew after an interruption, which may leave it ahead of the rows."""
+        try:
+            yield
+        except GeneratorExit:  # nobody wants the rest of a listing
+            raise
+        except BaseException:
+            self._detector = None
+            raise
 
     def _listed(self, number: int, pairs: Pairs) -> Listed:
         """The pairs for people; no pairs are the same for every batch."""
@@ -406,16 +415,18 @@ class Rulebook:
         self._require_usable()
         if limit is not None and (not isinstance(limit, int) or limit < 0):
             raise HoldfastError(f"a limit is a number from 0 on, or None, not {shown(limit)}")
-        asked, detector = self._names.find(rule), self._detect()
-        rows = self._rows[detector.table_of(asked.number)]
-        yield self._listed(asked.number, Pairs.none(single=self._names.checked[asked.number].is_single)).table
-        if asked.mirrored:  # another order: all of them are needed
-            pairs = detector.pairs(asked.number, rows)
-            yield self._listed(asked.number, pairs).as_asked(asked).slice(0, limit)
-            return
-        for pairs in detector.parts(asked.number, rows, limit):
-            if len(pairs):
-                yield self._listed(asked.number, pairs).table
+        asked = self._names.find(rule)
+        with self._detecting():
+            detector = self._detect()
+            rows = self._rows[detector.table_of(asked.number)]
+            yield self._listed(asked.number, Pairs.none(single=self._names.checked[asked.number].is_single)).table
+            if asked.mirrored:  # another order: all of them are needed
+                pairs = detector.pairs(asked.number, rows)
+                yield self._listed(asked.number, pairs).as_asked(asked).slice(0, limit)
+                return
+            for pairs in detector.parts(asked.number, rows, limit):
+                if len(pairs):
+                    yield self._listed(asked.number, pairs).table
 
     def error(self, rule: str | Rule) -> float:
         """g1: violating pairs / n(n-1), 0 for fewer than two rows; or rows / n for rules about rows."""
@@ -427,9 +438,10 @@ class Rulebook:
     def explain(self, rule: str | Rule, limit: int = 10, look_at: int = 100_000) -> Explanation:
         """The worst rows, their clashes and causes, from the first `look_at` violations."""
         self._require_usable()
-        asked, detector = self._names.find(rule), self._detect()
-        item, name = self._names.checked[asked.number], detector.table_of(asked.number)
-        pairs = asked.turned(detector.pairs(asked.number, self._rows[name], look_at))
+        asked = self._names.find(rule)
+        with self._detecting():
+            item, name = self._names.checked[asked.number], self._detect().table_of(asked.number)
+            pairs = asked.turned(self._detect().pairs(asked.number, self._rows[name], look_at))
         by_id = isinstance(rule, str) and rule in self._names.ids
         text = item.rule.as_written if by_id else str(rule)
         return explanation(item, text, self.count_violations(rule), pairs, self._rows[name], self._words, limit)

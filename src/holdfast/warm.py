@@ -30,7 +30,7 @@ def warm() -> None:
             book.apply(Change(inserts=[("x", "y", 5, 6)]))
             book.apply(Change(inserts=pa.table({"a": TEXTS, "b": TEXTS, "n": NUMBERS, "m": NUMBERS})))
     box = empty_box(1, 1)
-    fill(Handle(box).address, np.array([[1], [2]]), np.zeros(1, np.int32), np.array([0]), np.array([1]), 0)
+    Handle(box).call(fill, np.array([[1], [2]]), np.zeros(1, np.int32), np.array([0]), np.array([1]), 0)
     renumbered(box, np.zeros(1, np.int32), 1)
 
 

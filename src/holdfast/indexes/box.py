@@ -33,7 +33,10 @@ Part = tuple[Ids, npt.NDArray[np.int32]]  # pairs[t and s, pair] and their rules
 
 
 class BoxIndex:
-    """One box for both roles, or two. An insert costs O(log) amortised, and what it looks at: see `kernels/box.py`."""
+    """One box for both roles, or two. An insert costs O(log) amortised, and what it looks at: see `kernels/box.py`.
+
+    An index in which a call was interrupted is not to be used again.
+    """
 
     def __init__(self, group: Group, words: TextDictionary) -> None:
         self.group, self._words = group, words
@@ -43,28 +46,36 @@ class BoxIndex:
         self._filtered = any((t.filter, t.where, s.filter, s.where))
         self._s_rows = empty_box(keys, dims)
         self._t_rows = self._s_rows if group.shared else empty_box(keys, dims)
-        self._all_counts = np.zeros((5, count), np.int64)
-        self.counts: Counts = self._all_counts[batch.TOTAL]
         self._no_pairs = [Pairs.none()] * count
         self._asks = np.array([[1, not rule.symmetric] for rule in rules], np.uint8)
         place = group.positions if self._operands else lambda operands: np.array([o.column for o in operands], np.int64)
-        self._fixed: list[npt.NDArray[Any]] = [
-            np.array([group.shared, group.nulls_equal], np.int64),
-            np.array([_POLICIES[rule.nulls] for rule in rules], np.int64),
-            np.array([rule.symmetric for rule in rules], np.uint8),
-            *(place(t.key), place(t.dims), _operators(group, lambda op: op)),
-            *(place(s.key), place(s.dims), _operators(group, lambda op: op.mirror)),
-            np.zeros((dims, 4), np.int64),
-            np.array(group.extended, np.int64),
-        ]
-        self._row_of, self._version_of = np.zeros(64, np.int64), np.full(64, -1, np.int32)
-        self._state = np.zeros(4, np.int64)
-        self._make_room(_FIRST_ROOM)
+        self._lines = batch.Lines(
+            flags=np.array([group.shared, group.nulls_equal], np.int64),
+            policies=np.array([_POLICIES[rule.nulls] for rule in rules], np.int64),
+            symmetric=np.array([rule.symmetric for rule in rules], np.uint8),
+            t_key=place(t.key),
+            t_dims=place(t.dims),
+            t_ops=_operators(group, lambda op: op),
+            s_key=place(s.key),
+            s_dims=place(s.dims),
+            s_ops=_operators(group, lambda op: op.mirror),
+            query=np.zeros((dims, 4), np.int64),
+            extended=np.array(group.extended, np.int64),
+            pairs=np.zeros((2, _FIRST_ROOM), np.int64),
+            rules=np.zeros(_FIRST_ROOM if count > 1 else 0, np.int32),
+            row_ids=np.zeros(64, np.int64),
+            versions=np.full(64, -1, np.int32),
+            counts=np.zeros((5, count), np.int64),
+            state=np.zeros(4, np.int64),
+        )
+        self.counts: Counts = self._lines.counts[batch.TOTAL]
+        self._state = self._lines.state
+        self._renew_handle()
 
     @property
     def nbytes(self) -> int:
         boxes = [self._s_rows] if self.group.shared else [self._s_rows, self._t_rows]
-        return sum(map(nbytes, boxes)) + int(self._row_of.nbytes + self._version_of.nbytes)
+        return sum(map(nbytes, boxes)) + int(self._lines.row_ids.nbytes + self._lines.versions.nbytes)
 
     def enter(self, ids: Ids, codes: Codes, limits: Counts) -> tuple[list[Pairs], list[bool]]:
         """As `Index.enter`."""
@@ -78,7 +89,7 @@ class BoxIndex:
         if not len(ids):
             return self._no_pairs, (limits >= 0).tolist()
         parts = [(pairs.copy(), rules.copy()) for pairs, rules in self._run(ids, codes, self._asks, limits, mode)]
-        listed = (self._all_counts[batch.BATCH] <= limits).tolist()
+        listed = (self._lines.counts[batch.BATCH] <= limits).tolist()
         if not parts:
             return self._no_pairs, listed
         return [_of_rule(parts, i) if wanted else Pairs.none() for i, wanted in enumerate(listed)], listed
@@ -114,8 +125,8 @@ class BoxIndex:
         ids, codes = as_compiled(ids), as_compiled(self.group.codes(codes) if self._operands else codes)
         row, status = batch.START, kernel.GROW_OUT
         while status != kernel.DONE:
-            row, status, used = batch.process(
-                self._handle.address, codes, ids, order, who, asks, limits, per_row, mode, row
+            row, status, used = self._handle.call(
+                batch.process, codes, ids, order, who, asks, limits, per_row, mode, row
             )
             if mode == batch.LEAVE and status != kernel.DONE:
                 mode = batch.LEFT
@@ -124,9 +135,10 @@ class BoxIndex:
                 continue
             if used:
                 self._state[batch.USED] = 0
-                yield self._pairs[:, :used], self._rules[:used]
-            if status == kernel.GROW_OUT and (not used or self._pairs.shape[1] < _ENOUGH_ROOM):
-                self._make_room(4 * self._pairs.shape[1])
+                yield self._lines.pairs[:, :used], self._lines.rules[:used]
+            room = self._lines.pairs.shape[1]
+            if status == kernel.GROW_OUT and (not used or room < _ENOUGH_ROOM):
+                self._make_room(4 * room)
 
     def _members(self, codes: Codes) -> npt.NDArray[np.uint8]:
         sides = (self.group.t, self.group.s)
@@ -149,23 +161,25 @@ class BoxIndex:
         elif status == kernel.GROW_VERSIONS:
             if versions >= _MOST_VERSIONS:
                 raise HoldfastError(f"an index in the process holds at most {_MOST_VERSIONS:,} rows")
-            room = min(room_for(versions + 1, len(self._row_of)), _MOST_VERSIONS)
-            self._row_of = longer(self._row_of, room)
-            if most >= len(self._version_of):
-                self._version_of = longer(self._version_of, room_for(most + 1, len(self._version_of)), -1)
+            row_ids, of_rows = self._lines.row_ids, self._lines.versions
+            room = min(room_for(versions + 1, len(row_ids)), _MOST_VERSIONS)
+            if most >= len(of_rows):
+                of_rows = longer(of_rows, room_for(most + 1, len(of_rows)), -1)
+            self._lines = self._lines._replace(row_ids=longer(row_ids, room), versions=of_rows)
             self._change_boxes(lambda box: with_versions(box, room))
         else:
             self._change_boxes(lambda box: grown(box, status))
 
     def _forget_the_dead(self) -> None:
         """Numbers the live versions anew, so that what came and went takes no room."""
-        old = np.sort(self._version_of[self._version_of >= 0])
+        of_rows = self._lines.versions
+        old = np.sort(of_rows[of_rows >= 0])
         new = np.full(int(self._state[batch.NEXT_VERSION]), -1, np.int32)
         new[old] = np.arange(len(old), dtype=np.int32)
         room = room_for(len(old) + 1, len(old))
-        ids = self._row_of[old]
-        self._row_of = longer(ids, room)
-        self._version_of[ids] = np.arange(len(old), dtype=np.int32)
+        ids = self._lines.row_ids[old]
+        of_rows[ids] = np.arange(len(old), dtype=np.int32)
+        self._lines = self._lines._replace(row_ids=longer(ids, room))
         self._state[batch.NEXT_VERSION] = len(old)
         self._change_boxes(lambda box: renumbered(box, new, room))
 
@@ -176,20 +190,12 @@ class BoxIndex:
 
     def _make_room(self, room: int) -> None:
         """An empty buffer for this many pairs."""
-        self._pairs = np.zeros((2, room), np.int64)
-        self._rules = np.zeros(room if len(self.group.rules) > 1 else 0, np.int32)
+        rules = np.zeros(room if len(self.group.rules) > 1 else 0, np.int32)
+        self._lines = self._lines._replace(pairs=np.zeros((2, room), np.int64), rules=rules)
         self._renew_handle()
 
     def _renew_handle(self) -> None:
-        found: list[npt.NDArray[Any]] = [
-            self._pairs,
-            self._rules,
-            self._row_of,
-            self._version_of,
-            self._all_counts,
-            self._state,
-        ]
-        self._handle = Handle([*self._s_rows, *self._t_rows, *self._fixed, *found])
+        self._handle = Handle([*self._s_rows, *self._t_rows, *self._lines])
 
 
 def _operators(group: Group, turned: Callable[[Op], Op]) -> npt.NDArray[np.int64]:

@@ -99,7 +99,7 @@ def _more_pool(box: kernel.Box) -> kernel.Box:
     pool = max(len(box.versions) * 4 // 3, int(box.meta[kernel.POOL]) + room + min(room, 1 << 16))
     pool = -(-pool // 64) * 64
     dims = len(box.values)
-    scratch = max(box.scratch_versions.shape[1], room // 2)
+    scratch = max(box.scratch_versions.shape[1], room // 2, _most_in_scratch(box))
     return box._replace(
         versions=longer(box.versions, pool),
         values=_wider(box.values, pool),
@@ -108,6 +108,13 @@ def _more_pool(box: kernel.Box) -> kernel.Box:
         ordered=_wider(box.ordered, pool) if box.ordered.size else box.ordered,
         **_blocks(dims, pool, box),
     )
+
+
+def _most_in_scratch(box: kernel.Box) -> int:
+    """What merging the runs of any bucket up to any level would put into the scratch: all but the last run."""
+    lengths = box.runs[:, :, 1]
+    before = np.cumsum(lengths, axis=1) - lengths
+    return kernel.TAIL + int(before[lengths > 0].max(initial=0))
 
 
 def _with_order(box: kernel.Box) -> kernel.Box:
@@ -145,11 +152,11 @@ def renumbered(box: kernel.Box, new: npt.NDArray[np.int32], versions: int) -> ke
     """The live entries alone, under new version numbers: nothing that is dead takes room any more."""
     keys, dims, live = key_columns(box), len(box.values), int(box.meta[kernel.LIVE])
     codes, old = np.zeros((keys + dims, live), np.int64), np.zeros(live, np.int32)
-    assert list_entries(Handle(box).address, codes, old) == live
+    assert Handle(box).call(list_entries, codes, old) == live
     made = empty_box(keys, dims, versions=versions)
     columns, row = (np.arange(keys), np.arange(keys, keys + dims)), 0
     while row < live:
-        row, status = fill(Handle(made).address, codes, new[old], *columns, row)
+        row, status = Handle(made).call(fill, codes, new[old], *columns, row)
         made = made if status == kernel.DONE else grown(made, status)
     return made
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
+from numpy.typing import NDArray
 
 from holdfast.kernels.box import (
     DONE,
@@ -37,25 +40,38 @@ _BOX = len(Box._fields)
 _LOW = np.uint64(0xFFFFFFFF)
 
 
-# All that one group of rules has is a handle: the lines of two boxes (the s rows and the t rows, or the same twice),
-# then these.
+class Lines(NamedTuple):
+    """What one group of rules has besides its two boxes, in the order in which it stands behind them in the handle."""
+
+    flags: NDArray[np.int64]  # shared, whether nulls in a key are equal
+    policies: NDArray[np.int64]  # [rule]
+    symmetric: NDArray[np.uint8]  # [rule]
+    t_key: NDArray[np.int64]  # lines of the codes
+    t_dims: NDArray[np.int64]
+    t_ops: NDArray[np.int64]  # [rule, dimension]
+    s_key: NDArray[np.int64]
+    s_dims: NDArray[np.int64]
+    s_ops: NDArray[np.int64]
+    query: NDArray[np.int64]  # [dimension, 4]
+    extended: NDArray[np.int64]  # [rule]: the rule that a rule adds comparisons to, or -1
+    pairs: NDArray[np.int64]  # this and the next two: what `box_search` finds
+    rules: NDArray[np.int32]
+    row_ids: NDArray[np.int64]  # [version]
+    versions: NDArray[np.int32]  # [row id], -1 where there is no such row
+    counts: NDArray[np.int64]  # [5, rule]: see above
+    state: NDArray[np.int64]  # see above
+
+
+def _line(name: str) -> np.int64:
+    return np.int64(2 * _BOX + Lines._fields.index(name))
+
+
 _S_ROWS, _T_ROWS = np.int64(0), np.int64(_BOX)
-_FLAGS = np.int64(2 * _BOX)  # int64: shared, whether nulls in a key are equal
-_POLICIES = _FLAGS + 1  # int64[rules]
-_SYMMETRIC = _FLAGS + 2  # uint8[rules]
-_KEY, _DIMS, _OPS = (
-    np.int64(0),
-    np.int64(1),
-    np.int64(2),
-)  # of each role: int64 lines of the codes, int64 lines of the codes, int64[rules, dims]
-_AS_T, _AS_S = _FLAGS + 3, _FLAGS + 6
-_QUERY = _FLAGS + 9  # int64[dims, 4]
-_EXTENDED = _FLAGS + 10  # int64[rules]: the rule that a rule adds comparisons to, or -1
-_FOUND = _FLAGS + 11  # three lines: see box_search
-_ROW_IDS = _FOUND + 2
-_VERSIONS = _FLAGS + 14  # int32[row ids], -1 where there is no such row
-_COUNTS = _FLAGS + 15  # int64[5, rules]: see above
-_STATE = _FLAGS + 16  # int64: see above
+_FLAGS, _POLICIES, _SYMMETRIC = _line("flags"), _line("policies"), _line("symmetric")
+_AS_T, _AS_S = _line("t_key"), _line("s_key")
+_KEY, _DIMS, _OPS = np.int64(0), np.int64(1), np.int64(2)  # from there
+_QUERY, _EXTENDED, _FOUND = _line("query"), _line("extended"), _line("pairs")
+_ROW_IDS, _VERSIONS, _COUNTS, _STATE = _line("row_ids"), _line("versions"), _line("counts"), _line("state")
 _LINE = 32  # bytes
 
 
@@ -169,6 +185,7 @@ def process(work, codes, ids, order, members, asks, limits, per_row, mode, first
     if first == START:
         first = 0
         counts[BATCH] = 0
+        state[USED] = 0
     ahead = first
     for i in range(first, ids.shape[0]):
         if i == ahead and ids.shape[0] - i > 1:

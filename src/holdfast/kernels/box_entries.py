@@ -44,7 +44,7 @@ _NONE = np.int64(0)
 
 @part
 def make_room(box, bucket, place):
-    """A place in the tail for one more entry. A status other than DONE: nothing was changed."""
+    """A place in the tail for one more entry. A status other than DONE: not yet, and no entry came or went."""
     record, versions, values = record_of(box), versions_of(box), values_of(box)
     if tail_of(record[bucket, place]) == TAIL:
         status = settle(box, bucket, place)
@@ -143,7 +143,10 @@ def take_from_tail(box, bucket, place, version):
 
 @part
 def remove(box, codes, columns, row, version):
-    """Takes a version out. O(64), or O(1) and a rebuild of the bucket when half of it is dead."""
+    """Takes a version out. O(64), or O(1) and a rebuild of the bucket when half of it is dead.
+
+    Where there is no room for the rebuild the dead stay, until the next one or until versions are numbered anew.
+    """
     record, totals, keys = record_of(box), totals_of(box), columns.shape[0]
     bucket, _ = find_bucket(box, codes, columns, row, hash_row(codes, columns, row))
     meta_of(box)[LIVE] -= 1

@@ -6,7 +6,7 @@ counted reference; a view made from an address costs none of them. A new handle 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -30,7 +30,11 @@ class Handle:
             assert array.flags.c_contiguous
             line[0] = array.ctypes.data
             line[1 : 1 + array.ndim] = array.shape
-        self.address = int(self._lines.ctypes.data)
+        self._address = int(self._lines.ctypes.data)
+
+    def call(self, kernel: Callable[..., Any], *arguments: Any) -> Any:
+        """Calls a kernel with the address as its first argument: the arrays stay at least until it returns."""
+        return kernel(self._address, *arguments)
 
 
 def as_compiled(array: npt.NDArray[Any]) -> npt.NDArray[Any]:

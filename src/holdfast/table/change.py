@@ -55,7 +55,9 @@ class Change:
 
 def _are_keys(rows: Any, options: TableOptions) -> bool:
     """Whether a list of tuples has keys in it rather than whole rows."""
-    return isinstance(rows, list | tuple) and all(isinstance(r, tuple) and len(r) == len(options.key) for r in rows)
+    if not options.key or not isinstance(rows, list | tuple):
+        return False
+    return all(isinstance(row, tuple) and len(row) == len(options.key) for row in rows)
 
 
 @dataclass(frozen=True)
@@ -105,11 +107,24 @@ class Part:
             odd = sorted(set(names) ^ set(after.table.column_names))[0]
             raise SchemaError(f"{before.place.source}: column {shown(odd)} stands on one side of the update only")
         columns = after.table.select(names)
-        both = pa.concat_tables([before.table, columns], promote_options="permissive")
+        try:
+            both = pa.concat_tables([before.table, columns], promote_options="permissive")
+        except pa.ArrowTypeError:
+            raise SchemaError(f"{before.place.source}: {_odd_types(before.table.schema, columns.schema)}") from None
         place = _ChosenRows(before.place.source, np.tile(np.arange(count), 2))
         types = np.repeat(np.array([BEFORE, AFTER], dtype=np.int8), count)
         partner = np.roll(np.arange(2 * count), count)
         return cls(Source(before.name, both, place, before.textual), 2 * count, types, partner)
+
+
+def _odd_types(before: pa.Schema, after: pa.Schema) -> str:
+    """Which column has types before and after an update that nothing has in common."""
+    for old, new in zip(before, after, strict=True):
+        try:
+            pa.unify_schemas([pa.schema([old]), pa.schema([new])], promote_options="permissive")
+        except pa.ArrowTypeError:
+            return f"column {shown(old.name)} is {old.type} before the update and {new.type} after it"
+    return "the types before and after the update do not go together"
 
 
 @dataclass(frozen=True)

@@ -129,7 +129,10 @@ class Planner:
         batches = source.table.to_batches()
         if len(batches) != 1:
             return None
-        return list(zip(*[column.to_pylist() for column in batches[0].columns], strict=True))
+        try:
+            return list(zip(*[column.to_pylist() for column in batches[0].columns], strict=True))
+        except (OverflowError, ValueError):  # dates and times that Python has no value for
+            return None
 
     def _plan_any(self, parts: list[Part], *, quarantine: bool) -> Effect:
         events = self._events(parts)

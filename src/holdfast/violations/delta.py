@@ -13,7 +13,9 @@ _NONE = np.zeros(0, np.int64)
 
 
 class ViolationDelta(NamedTuple):
-    """What a change did to the violations of one rule. `listed` is false where only counts were kept."""
+    """What a change did to the violations of one rule. `listed` is false where only counts were kept: a pair that an
+    update ended and began again then counts on both sides.
+    """
 
     added: Pairs
     removed: Pairs
