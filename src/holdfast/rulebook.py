@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,7 +13,8 @@ from typing import Any, Self
 import numpy as np
 import pyarrow as pa
 
-from holdfast.arrays import Arrays, joined, split
+from holdfast import outbox
+from holdfast.arrays import Arrays
 from holdfast.errors import HoldfastError, NotAvailable, RuleError, SchemaError, StoreError, shown
 from holdfast.indexes.named import DEFAULT
 from holdfast.indexes.pairs import Pairs
@@ -22,10 +23,11 @@ from holdfast.rules.bind import require_fits, require_policy, require_predicates
 from holdfast.rules.rule import Rule
 from holdfast.rules.rulefile import RuleEntry, as_entry
 from holdfast.rules.ruleset import RuleSet
+from holdfast.store.directory import directory_at
 from holdfast.store.disk import Disk
 from holdfast.store.interrupt import uninterrupted
 from holdfast.store.log import Log, Record
-from holdfast.store.step import Step
+from holdfast.store.step import GROWING, LOG, OUTBOX, QUARANTINE, WORDS, Step, table_state
 from holdfast.store.store import Store
 from holdfast.table.change import Changes, Part, by_table
 from holdfast.table.dictionary import TextDictionary
@@ -39,6 +41,8 @@ from holdfast.violations.delta import RowChange, ViolationDelta
 from holdfast.violations.detect import Checked, Detector, Progress
 from holdfast.violations.explain import Explanation, explanation
 from holdfast.violations.listing import BatchViolations, Listed, RuleNames, RuleViolations
+
+DEFAULT_KEEP = 10
 
 
 class Rulebook:
@@ -62,23 +66,31 @@ class Rulebook:
         progress: Progress | None,
     ) -> None:
         """For `create` and `open`."""
-        self._tables, self._options, self._entries, self._store = tables, options, entries, store
+        self._options, self._store = options, store
         self._index, self._progress = index, progress
-        checked = [Checked(entry.value, entry.nulls, entry.predicates) for entry in entries]
-        self._names = RuleNames(checked, [entry.id for entry in entries])
-        self._reset()
-        self._closed = self._stale = False
+        self._closed = self._stale = self._read_only = False
+        self.needed_from: int | None = None  # the oldest version that somebody has still to be told of
+        self._reset(tables, entries)
 
-    def _reset(self) -> None:
+    def _reset(self, tables: dict[str, TableOptions], entries: tuple[RuleEntry, ...]) -> None:
+        """Empty tables."""
         self._words = TextDictionary()
-        self._rows = {name: Rows(t.schema, t.key) for name, t in self._tables.items()}
-        self._planners = {
-            name: Planner(name, rows, self._words, self._tables[name].declared, self._tables[name].ignored)
-            for name, rows in self._rows.items()
-        }
+        self._rows = {name: Rows(t.schema, t.key) for name, t in tables.items()}
         self._log, self._quarantine = Log(), Log()
+        self._filed = dict.fromkeys(GROWING, 0)  # how much of each growing state is in its files
         self._seen: dict[str, set[str | int]] = {}
         self._highest: dict[str, int] = {}  # of each source's integer batch ids
+        self._describe(tables, entries)
+
+    def _describe(self, tables: dict[str, TableOptions], entries: tuple[RuleEntry, ...]) -> None:
+        """Sets what follows from the tables' columns and the rules."""
+        self._tables, self._entries = tables, entries
+        self._planners = {
+            name: Planner(name, self._rows[name], self._words, options.declared, options.ignored)
+            for name, options in tables.items()
+        }
+        checked = [Checked(entry.value, entry.nulls, entry.predicates) for entry in entries]
+        self._names = RuleNames(checked, [entry.id for entry in entries])
         self._nothing: dict[int, Listed] = {}
         self._detector: Detector | None = None
 
@@ -100,6 +112,8 @@ class Rulebook:
         exclude: Names | Mapping[str, Names] | None = None,
         index: str = DEFAULT,
         progress: Progress | None = None,
+        keep: int = DEFAULT_KEEP,
+        outbox: bool = False,
         disk: Disk | None = None,
     ) -> Rulebook:
         """A rulebook over these tables: durable in the directory `path`, or in memory where that is None.
@@ -107,67 +121,85 @@ class Rulebook:
         `key` says which columns tell the rows of a table apart ({table: key} for several); `types` overrides
         column kinds ({column: type}, or {table: {column: type}}); `columns` and `exclude` choose columns. `index` is
         what finds violating pairs: `box`, or for comparison `chain` or `less_than`. `progress` is told, while rows are
-        checked, how many of how many are done.
+        checked, how many of how many are done. `keep` is how many versions stay open to readers; with `outbox` each of
+        them has what sinks are to be told of it.
         """
         if kinds:
             raise NotAvailable(f"discovery of {', '.join(kinds)} is not in this version; give no kinds=")
-        options = {"nulls": require_policy(nulls), "rule_nulls": require_policy(rule_nulls)}
+        options: Record = {"nulls": require_policy(nulls), "rule_nulls": require_policy(rule_nulls)}
+        options |= {"keep": require_keep(keep), "outbox": outbox}
         settled = Choices(key, types, columns, exclude).settle(read_all(tables))
         made = {name: table for name, (_, table) in settled.items()}
-        entries = tuple(as_entry(rule, rule_nulls) for rule in rules)
-        schemas = {name: table.schema for name, table in made.items()}
-        times = Counter(entry.id for entry in entries)
-        for entry in entries:
-            if times[entry.id] > 1:
-                raise RuleError(f"`{entry.rule}`: the id {shown(entry.id)} is given twice")
-            require_fits(entry.value, schemas)
-            require_predicates_fit(entry.predicates, schemas[table_of(entry.value, schemas)])
+        entries = require_entries([as_entry(rule, rule_nulls) for rule in rules], made)
         book = cls(made, options, entries, None, index, progress)
-        book._load_base({name: source for name, (source, _) in settled.items()})
+        record = book._load_base({name: source for name, (source, _) in settled.items()})
         if path is not None:
-            book._store = Store.create(path, book._snapshot(len(book._words)), book._meta(), disk)
+            states, filed = book._states(len(book._words))
+            book._store, book._filed = Store.create(directory_at(path, disk), states, book._meta(), record), filed
         return book
 
     @classmethod
     def open(
-        cls, path: str | Path, disk: Disk | None = None, *, index: str = DEFAULT, progress: Progress | None = None
+        cls,
+        path: str | Path,
+        disk: Disk | None = None,
+        *,
+        version: int | None = None,
+        index: str = DEFAULT,
+        progress: Progress | None = None,
     ) -> Rulebook:
-        """The rulebook in a directory, at its newest version."""
-        store = Store.open(path, disk)
-        meta = store.manifest.meta
-        tables = {name: TableOptions.from_json(record) for name, record in meta["tables"].items()}
-        entries = tuple(RuleEntry.model_validate(record) for record in meta["rules"])
-        book = cls(tables, meta["options"], entries, store, index, progress)
+        """The rulebook in a directory, at its newest version; or an older version, to look at only."""
+        store = Store.open(directory_at(path, disk), version)
+        book = cls({}, store.manifest.meta["options"], (), store, index, progress)
         book._load()
+        book._read_only = version is not None
         return book
 
     def _meta(self) -> Record:
         tables = {name: table.to_json() for name, table in self._tables.items()}
         return {"tables": tables, "options": self._options, "rules": [entry.model_dump() for entry in self._entries]}
 
-    def _load_base(self, sources: dict[str, Source]) -> None:
+    def _load_base(self, sources: dict[str, Source]) -> Record:
         parts = {name: [Part.of(source, "insert")] for name, source in sources.items()}
-        step = self._step(self._plan(parts, quarantine=False), {}, 0, "base")
+        step = self._step(self._plan(parts, quarantine=False), {}, None, 0, "base", "default")
         self._merge(step)
         step.record["violations"] = self._violation_record(dict.fromkeys(range(len(self._entries)), (0, 0)))
+        return step.record
 
     def _load(self) -> None:
-        """Brings the states to the store's version."""
+        """Brings the states to the store's version; to a newer one, where a writer has removed that meanwhile."""
         assert self._store is not None
-        self._reset()
-        snapshot, changes = self._store.load()
-        states = split(snapshot)
-        self._words.merge(states["words"])
+        try:
+            states, changes = self._store.load()
+        except StoreError:
+            if not self._store.is_superseded():
+                raise
+            self._store = Store.open(self._store.directory)
+            return self._load()
+        meta = self._store.manifest.meta
+        tables = {name: TableOptions.from_json(record) for name, record in meta["tables"].items()}
+        self._reset(tables, tuple(RuleEntry.model_validate(record) for record in meta["rules"]))
         for name, rows in self._rows.items():
-            rows.load(states[f"table/{name}"])
-        self._log.merge(states["log"])
-        self._quarantine.merge(states["quarantine"])
+            rows.load(states[table_state(name)][0])
+        for name, state in self._growing.items():
+            for part in states[name]:
+                state.merge(part)
+        self._filed = self._lengths()
         for record in self._log.records:
             self._note_batch(record)
-        for change in map(split, changes):
-            self._words.merge(change["words"])
-            self._merge(Step.from_arrays(change))
+        for change in changes:
+            if WORDS in change:
+                self._words.merge(change[WORDS])
+            self._merge(Step.from_states(change))
         self._stale = False
+        return None
+
+    @property
+    def _growing(self) -> dict[str, TextDictionary | Log]:
+        return {WORDS: self._words, LOG: self._log, QUARANTINE: self._quarantine}
+
+    def _lengths(self) -> dict[str, int]:
+        return {name: len(state) for name, state in self._growing.items()}
 
     # --- changing -------------------------------------------------------------------------------------------
 
@@ -191,6 +223,7 @@ class Rulebook:
         if not isinstance(source, str):
             raise HoldfastError(f"a source is a text, not {shown(source)}")
         self._require_usable()
+        self._require_writable()
         batch = self._next_batch(source) if batch_id is None else batch_id
         version = self.version + 1
         if self._is_known(source, batch):
@@ -199,8 +232,9 @@ class Rulebook:
         try:
             effects = self._plan(by_table(change, self._tables), quarantine=on_error == "quarantine")
             with self._detecting():
-                found, removed = self._follow(effects)
-                step = self._step(effects, found, version, batch, source)
+                found = self._follow(effects)
+                violations = self._batch_violations(found, effects)
+                step = self._step(effects, found, violations, version, batch, source)
         except BaseException:
             self._words.truncate(known)
             raise
@@ -211,14 +245,58 @@ class Rulebook:
             rows=step.record["tables"],
             drift=[d for effect in effects.values() for d in effect.drift],
             quarantined=[b for effect in effects.values() for b in effect.quarantined],
-            violations=self._batch_violations(found, removed),
+            violations=violations,
         )
 
-    def _follow(self, effects: dict[str, Effect]) -> tuple[dict[int, ViolationDelta], dict[int, Listed | None]]:
-        """What the effects do to the violations, with those that go listed while their rows are still there."""
+    def alter(
+        self, *, columns: Mapping[str, Mapping[str, str]] | None = None, rules: Iterable[Rule | str | RuleEntry] = ()
+    ) -> int:
+        """Adds columns ({table: {column: type}}), null in the rows that are there, and rules. Returns the version from
+        which on they count."""
+        self._require_usable()
+        self._require_writable()
+        added = dict(columns or {})
+        tables = dict(self._tables)
+        for name, types in added.items():
+            tables[self._name(name)] = tables[self._name(name)].with_columns(types)
+        new = [as_entry(rule, self._options["rule_nulls"]) for rule in rules]
+        entries = require_entries([*self._entries, *new], tables)
+        before = self._rows, self._tables, self._entries
+        try:
+            self._rows = self._rows | {name: self._rows[name].widened(tables[name].schema) for name in added}
+            self._describe(tables, entries)
+            step = self._alteration(added, len(new))
+            if self._store is not None:
+                touched = {table_state(name) for name in added}
+                self._put(self._store, step, len(self._words), self._meta(), touched)
+            self._merge(step)
+        except BaseException:
+            self._rows = before[0]
+            self._describe(*before[1:])
+            self._stale = self._store is not None
+            raise
+        return self.version
+
+    def _alteration(self, columns: Mapping[str, Mapping[str, str]], rules: int) -> Step:
+        fresh = dict.fromkeys(range(len(self._entries) - rules, len(self._entries)), (0, 0))
+        zero = {"inserted": 0, "deleted": 0, "updated": 0}
+        record = {
+            "version": self.version + 1,
+            "batch": None,
+            "source": "holdfast",
+            "time": _now(),
+            "tables": dict.fromkeys(columns or self._tables, zero),
+            "quarantined": 0,
+            "drift": 0,
+            "violations": self._violation_record(fresh),
+            "altered": {"columns": {n: dict(c) for n, c in columns.items()}, "rules": [e.id for e in self._entries]},
+        }
+        return Step({}, record)
+
+    def _follow(self, effects: dict[str, Effect]) -> dict[int, ViolationDelta]:
+        """What the effects do to the violations."""
         changes = {name: self._row_change(name, effect.delta) for name, effect in effects.items()}
-        found = self._detect().apply(changes) if self._entries else {}
-        return found, {i: self._listed(i, d.removed) if d.listed else None for i, d in found.items()}
+        return self._detect().apply(changes) if self._entries else {}
 
     def _row_change(self, name: str, delta: RowDelta) -> RowChange:
         """The delta with what was there before, for those who follow the rows."""
@@ -248,17 +326,18 @@ class Rulebook:
             self._detector = None
             raise
 
-    def _listed(self, number: int, pairs: Pairs) -> Listed:
-        """The pairs for people; no pairs are the same for every batch."""
+    def _listed(self, number: int, pairs: Pairs, effects: Mapping[str, Effect] | None = None) -> Listed:
+        """The pairs for people, before the effects are part of the rows; no pairs are the same for every batch."""
         if not len(pairs) and number in self._nothing:
             return self._nothing[number]
         name = self._detect().table_of(number)
-        listed = Listed.of(pairs, self._rows[name], self._words)
+        coming = effects[name].delta.inserted_codes if effects is not None and name in effects else None
+        listed = Listed.of(pairs, self._rows[name], self._words, coming)
         if not len(pairs):
             self._nothing[number] = listed
         return listed
 
-    def _batch_violations(self, found: dict[int, ViolationDelta], removed: dict[int, Listed | None]) -> BatchViolations:
+    def _batch_violations(self, found: dict[int, ViolationDelta], effects: dict[str, Effect]) -> BatchViolations:
         counts = self._detect().counts if self._entries else []
         made = {}
         for i, count in enumerate(counts):
@@ -267,8 +346,8 @@ class Rulebook:
                 nothing = self._listed(i, Pairs.none(single=self._names.checked[i].is_single))
                 made[i] = RuleViolations(count, added=nothing, removed=nothing)
             else:
-                added = self._listed(i, delta.added) if delta.listed else None
-                made[i] = RuleViolations(count, delta.count_added, delta.count_removed, added, removed[i])
+                both = [self._listed(i, pairs, effects) if delta.listed else None for pairs in delta[:2]]
+                made[i] = RuleViolations(count, delta.count_added, delta.count_removed, *both)
         return BatchViolations(self._names, made)
 
     def _violation_record(self, changes: dict[int, tuple[int, int]]) -> Record:
@@ -287,15 +366,16 @@ class Rulebook:
         self,
         effects: dict[str, Effect],
         found: dict[int, ViolationDelta],
+        violations: BatchViolations | None,
         version: int,
         batch: str | int,
-        source: str = "default",
+        source: str,
     ) -> Step:
         record = {
             "version": version,
             "batch": batch,
             "source": source,
-            "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
+            "time": _now(),
             "tables": {name: _counts(effect.delta) for name, effect in effects.items()},
             "quarantined": sum(len(effect.quarantined) for effect in effects.values()),
             "drift": sum(len(effect.drift) for effect in effects.values()),
@@ -304,18 +384,38 @@ class Rulebook:
         bad = [
             {"version": version, "batch": batch} | vars(b) for effect in effects.values() for b in effect.quarantined
         ]
-        return Step({name: effect.delta for name, effect in effects.items()}, record, Log.delta(bad) if bad else None)
+        told = None
+        if violations is not None and self._options["outbox"]:
+            told = outbox.to_arrays(outbox.violation_events(violations, self._entries))
+        rows = {name: effect.delta for name, effect in effects.items()}
+        return Step(rows, record, Log.delta(bad) if bad else None, told)
 
     def _publish(self, step: Step, known: int) -> None:
         """Makes a step durable, then part of the states. Whatever stops it, memory and disk agree afterwards."""
         try:
             if self._store is not None:
-                self._store.publish(step.to_arrays(self._words.to_arrays(known)), lambda: self._snapshot(known))
+                self._put(self._store, step, known)
             with uninterrupted():
                 self._merge(step)
         except BaseException:
             self._stale, self._detector = self._store is not None, None
             raise
+        if self._store is not None:
+            self._store.collect(self._options["keep"], self.needed_from)
+
+    def _put(
+        self, store: Store, step: Step, known: int, meta: Record | None = None, altered: Collection[str] = ()
+    ) -> None:
+        filed = self._filed
+
+        def snapshot(names: Collection[str], growing: Collection[str]) -> dict[str, Arrays]:
+            nonlocal filed
+            states, filed = self._states(known, {*names, *altered}, growing)
+            return states
+
+        change = step.to_states(self._words.to_arrays(known))
+        store.publish(change, snapshot, step.record, growing=GROWING, meta=meta)
+        self._filed = filed
 
     def _merge(self, step: Step) -> None:
         """Adds a step to the states; its words are in the dictionary already."""
@@ -326,16 +426,24 @@ class Rulebook:
             self._quarantine.merge(step.bad)
         self._note_batch(step.record)
 
-    def _snapshot(self, words: int) -> Arrays:
-        """All states, with the first `words` strings: a change being applied has added its own already."""
-        states: dict[str, Arrays] = {f"table/{name}": rows.to_arrays() for name, rows in self._rows.items()}
-        states |= {"words": self._words.to_arrays(0, words), "log": self._log.to_arrays()}
-        return joined(states | {"quarantine": self._quarantine.to_arrays()})
+    def _states(
+        self, words: int, names: Collection[str] | None = None, growing: Collection[str] = ()
+    ) -> tuple[dict[str, Arrays], dict[str, int]]:
+        """These states or all, of growing ones what is not in files yet, and how long they are then. A change being
+        applied has added its words already: only the first `words` count."""
+        start = {name: self._filed[name] if name in growing else 0 for name in GROWING}
+        make: dict[str, Callable[[], Arrays]] = {table_state(name): rows.to_arrays for name, rows in self._rows.items()}
+        make[WORDS] = lambda: self._words.to_arrays(start[WORDS], words)
+        make[LOG] = lambda: self._log.to_arrays(start[LOG])
+        make[QUARANTINE] = lambda: self._quarantine.to_arrays(start[QUARANTINE])
+        chosen = {name: state() for name, state in make.items() if names is None or name in names}
+        lengths = self._lengths() | {WORDS: words}
+        return chosen, {name: lengths[name] if name in chosen else self._filed[name] for name in GROWING}
 
     # --- batches --------------------------------------------------------------------------------------------
 
     def _note_batch(self, record: Record) -> None:
-        if record["version"]:
+        if record["version"] and record["batch"] is not None:
             source, batch = record["source"], record["batch"]
             self._seen.setdefault(source, set()).add(batch)
             if isinstance(batch, int):
@@ -358,6 +466,21 @@ class Rulebook:
     @property
     def schemas(self) -> dict[str, Schema]:
         return {name: table.schema for name, table in self._tables.items()}
+
+    def versions(self) -> list[int]:
+        """The versions that can be opened."""
+        return self._store.versions() if self._store is not None else [self.version]
+
+    def events_of(self, version: int) -> tuple[Record, pa.Table, list[Record]]:
+        """What sinks are to be told of a kept version: its record, the violations that came and went, and the rows
+        that were kept apart. For rulebooks that were made with an outbox."""
+        if self._store is None or not self._options["outbox"]:
+            raise StoreError("this rulebook has no outbox; make it with outbox=True, in a directory")
+        change, bad = self._store.change(version), Log()
+        if QUARANTINE in change:
+            bad.merge(change[QUARANTINE])
+        told = outbox.from_arrays(change[OUTBOX]) if OUTBOX in change else outbox.VIOLATIONS.empty_table()
+        return Step.from_states(change).record, told, bad.records
 
     def _name(self, table: str | None) -> str:
         if table is None and len(self._tables) == 1:
@@ -478,12 +601,19 @@ class Rulebook:
             raise StoreError("the rulebook is closed")
         if self._stale:
             assert self._store is not None
-            self._store = Store.open(self._store.path, self._store._disk)
+            self._store.release()
+            self._store = Store.open(self._store.directory)
             self._load()
 
+    def _require_writable(self) -> None:
+        if self._read_only:
+            raise StoreError(f"version {self.version} was opened to be looked at; open the rulebook without a version")
+
     def close(self) -> None:
-        """Everything is durable already; a closed rulebook refuses further use."""
+        """Everything is durable already; a closed rulebook refuses further use, and lets others write."""
         self._closed = True
+        if self._store is not None:
+            self._store.release()
 
     def __enter__(self) -> Self:
         return self
@@ -506,6 +636,28 @@ _QUARANTINE = pa.schema(
     [("version", pa.int64())]
     + [(name, pa.string()) for name in ("batch", "table", "place", "change_type", "values", "reason")]
 )
+
+
+def require_keep(keep: int) -> int:
+    if isinstance(keep, bool) or not isinstance(keep, int) or keep < 1:
+        raise HoldfastError(f"keep is how many versions stay, 1 or more, not {shown(keep)}")
+    return keep
+
+
+def require_entries(entries: Sequence[RuleEntry], tables: Mapping[str, TableOptions]) -> tuple[RuleEntry, ...]:
+    """The rules, each with its own id and about columns that are there."""
+    schemas = {name: table.schema for name, table in tables.items()}
+    times = Counter(entry.id for entry in entries)
+    for entry in entries:
+        if times[entry.id] > 1:
+            raise RuleError(f"`{entry.rule}`: the id {shown(entry.id)} is given twice")
+        require_fits(entry.value, schemas)
+        require_predicates_fit(entry.predicates, schemas[table_of(entry.value, schemas)])
+    return tuple(entries)
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
 def _counts(delta: RowDelta) -> dict[str, int]:

@@ -24,6 +24,9 @@ class Log:
     def __init__(self) -> None:
         self.records: list[Record] = []
 
+    def __len__(self) -> int:
+        return len(self.records)
+
     @staticmethod
     def delta(records: list[Record]) -> dict[str, Array]:
         lines = [json.dumps(record, default=str).encode() for record in records]
@@ -40,5 +43,6 @@ class Log:
             self.records.append(json.loads(data[start:end]))
             start = end
 
-    def to_arrays(self) -> dict[str, Array]:
-        return self.delta(self.records)
+    def to_arrays(self, start: int = 0) -> dict[str, Array]:
+        """The records from `start` on."""
+        return self.delta(self.records[start:])

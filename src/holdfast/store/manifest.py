@@ -1,4 +1,4 @@
-"""What a version consists of: a snapshot and the changes after it, as a small JSON file with a number."""
+"""What a version consists of: files of states and the changes after them, in a small JSON file with a number."""
 
 from __future__ import annotations
 
@@ -14,33 +14,53 @@ FORMAT = 1
 
 @dataclass(frozen=True)
 class FileRef:
-    """A file of the store: its name, size and SHA-256."""
+    """A file of the store: its name, size and SHA-256, and the states it has something of."""
 
     name: str
     size: int
     sha256: str
+    states: tuple[str, ...] = ()
+
+    @classmethod
+    def from_json(cls, record: dict[str, Any]) -> FileRef:
+        return cls(record["name"], record["size"], record["sha256"], tuple(record["states"]))
 
 
 @dataclass(frozen=True)
 class Manifest:
-    """Version `version` is `snapshot` plus `changes`, in order; `meta` describes the states."""
+    """Version `version` is `states` plus `changes`, in order.
+
+    A state that only grows has several files, one behind the other. `meta` describes the states, `record` what the
+    version changed.
+    """
 
     version: int
-    snapshot: FileRef
+    states: dict[str, tuple[FileRef, ...]]
     changes: tuple[FileRef, ...] = ()
     meta: dict[str, Any] = field(default_factory=dict)
+    record: dict[str, Any] = field(default_factory=dict)
 
     @property
-    def files(self) -> tuple[FileRef, ...]:
-        return (self.snapshot, *self.changes)
+    def files(self) -> set[str]:
+        """The names of all files."""
+        return {ref.name for refs in (*self.states.values(), self.changes) for ref in refs}
+
+    @property
+    def state_size(self) -> int:
+        return sum(ref.size for refs in self.states.values() for ref in refs)
+
+    @property
+    def touched(self) -> set[str]:
+        """The states that the changes have something of."""
+        return {state for change in self.changes for state in change.states}
 
     @property
     def wants_snapshot(self) -> bool:
-        """Whether the changes exceed a quarter of the snapshot."""
-        return 4 * sum(change.size for change in self.changes) > self.snapshot.size
+        """Whether the changes exceed a quarter of the states."""
+        return 4 * sum(change.size for change in self.changes) > self.state_size
 
     def to_bytes(self) -> bytes:
-        body = json.dumps(asdict(self), sort_keys=True)
+        body = json.dumps(asdict(self), sort_keys=True, default=str)
         digest = hashlib.sha256(body.encode()).hexdigest()
         return json.dumps({"format": FORMAT, "sha256": digest, "manifest": json.loads(body)}, indent=1).encode()
 
@@ -57,5 +77,6 @@ class Manifest:
         body = record["manifest"]
         if hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest() != record["sha256"]:
             raise StoreError(f"{place} is damaged (wrong checksum); restore it from a backup")
-        snapshot, changes = FileRef(**body["snapshot"]), tuple(FileRef(**ref) for ref in body["changes"])
-        return cls(body["version"], snapshot, changes, body["meta"])
+        states = {name: tuple(map(FileRef.from_json, refs)) for name, refs in body["states"].items()}
+        changes = tuple(map(FileRef.from_json, body["changes"]))
+        return cls(body["version"], states, changes, body["meta"], body["record"])

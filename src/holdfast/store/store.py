@@ -1,7 +1,8 @@
-"""A directory of versions. Files are never edited; a version exists once its manifest does.
+"""Versions of one rulebook. Files are never edited; a version exists once its manifest does.
 
     book/manifests/0000000007.json    what version 7 consists of
     book/files/0000000007-change-5f0c2a91.arrow
+    book/lock                         held by the one process that writes
 
 A process killed at any point leaves the versions that were published, and at most files that no manifest names.
 """
@@ -10,109 +11,204 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-import pyarrow as pa
-
-from holdfast.arrays import Arrays, from_buffer, map_file, to_buffer
+from holdfast.arrays import Arrays, from_buffer, joined, split, to_buffer
 from holdfast.errors import StoreError
-from holdfast.store.disk import Disk
+from holdfast.store.directory import Directory, Lock
 from holdfast.store.manifest import FileRef, Manifest
 
 MANIFESTS, FILES = "manifests", "files"
+States = Mapping[str, Arrays]
+_MOST_FILES = 16  # of one state
 
 
 class Store:
-    """The versions of one rulebook.
+    """One version of a rulebook, and the way to the next.
 
-    `publish` is the only way to a new version: O(size of the change), plus a new snapshot when the changes since
-    the last one exceed a quarter of it.
+    `publish` costs O(size of the change), plus new files of the states that changed when the changes since the last
+    ones exceed a quarter of all states. States that did not change, and what states that only grow had already, are
+    carried on by reference.
     """
 
-    def __init__(self, path: Path, manifest: Manifest, disk: Disk) -> None:
-        self.path, self.manifest, self._disk = path, manifest, disk
+    def __init__(self, directory: Directory, manifest: Manifest) -> None:
+        self.directory, self.manifest = directory, manifest
+        self._lock: Lock | None = None
+        self._oldest: int | None = None  # kept version, once it is known
 
     @classmethod
-    def create(cls, path: str | Path, arrays: Arrays, meta: dict[str, Any], disk: Disk | None = None) -> Store:
+    def create(cls, directory: Directory, states: States, meta: dict[str, Any], record: dict[str, Any]) -> Store:
         """Makes a directory with version 0; one that holds anything already is refused."""
-        path, disk = Path(path), disk or Disk()
-        if path.exists() and (not path.is_dir() or _holds_versions(path) or _strangers(path)):
-            raise StoreError(f"{path} exists already; give a new directory, or open it")
+        taken = StoreError(f"{directory} exists already; give a new directory, or open it")
         try:
-            for directory in (path, path / FILES, path / MANIFESTS):
-                disk.make_directory(directory)
-            snapshot = _put_arrays(disk, path, 0, "snapshot", arrays)
-            store = cls(path, Manifest(0, snapshot, (), meta), disk)
+            if _numbered(directory):
+                raise taken
+            directory.make(MANIFESTS, FILES)
+            store = cls(directory, Manifest(0, {}, (), meta, record))
+            files: dict[str, tuple[FileRef, ...]] = {}
+            for name, state in states.items():
+                files[name] = (store._put_states(0, name, {name: state}),)
+            store.manifest = Manifest(0, files, (), meta, record)
             store._put_manifest(store.manifest)
+        except FileExistsError:
+            raise taken from None
         except OSError as error:
-            raise StoreError(f"{path}: the rulebook could not be written: {error}") from error
+            raise StoreError(f"{directory}: the rulebook could not be written: {error}") from error
         return store
 
     @classmethod
-    def open(cls, path: str | Path, disk: Disk | None = None) -> Store:
-        """The newest version."""
-        path = Path(path)
-        versions = sorted((path / MANIFESTS).glob("[0-9]*.json"))
-        if not versions:
-            raise StoreError(f"{path} is not a rulebook: it has no {MANIFESTS}/")
-        return cls(path, Manifest.from_bytes(versions[-1].read_bytes(), str(versions[-1])), disk or Disk())
+    def open(cls, directory: Directory, version: int | None = None) -> Store:
+        """The newest version, or an older one that is still kept."""
+        while True:
+            versions = _numbered(directory)
+            if not versions:
+                raise StoreError(f"{directory} is not a rulebook: it has no {MANIFESTS}/")
+            if version is not None and version not in versions:
+                kept = f"{versions[0]} to {versions[-1]}" if len(versions) > 1 else str(versions[0])
+                raise StoreError(f"{directory} has no version {version} (any more); it keeps {kept}")
+            try:
+                return cls(directory, _read_manifest(directory, versions[-1] if version is None else version))
+            except FileNotFoundError:  # a writer has gone on in the meantime
+                continue
 
     @property
     def version(self) -> int:
         return self.manifest.version
 
-    def load(self) -> tuple[Arrays, list[Arrays]]:
-        """The arrays of the snapshot and of each change after it, mapped; every checksum is verified."""
-        arrays: list[Arrays] = [from_buffer(self._verified(ref)) for ref in self.manifest.files]
-        return arrays[0], arrays[1:]
+    def versions(self) -> list[int]:
+        """The versions that are kept."""
+        return _numbered(self.directory)
 
-    def _verified(self, ref: FileRef) -> pa.Buffer:
-        path = self.path / FILES / ref.name
-        if not path.exists():
-            raise StoreError(f"{path} is missing; restore it from a backup, or restore the whole directory")
-        buffer = map_file(path)
-        if buffer.size != ref.size or hashlib.sha256(buffer).hexdigest() != ref.sha256:
-            raise StoreError(f"{path} is damaged (wrong checksum); restore it from a backup")
-        return buffer
+    def load(self) -> tuple[dict[str, list[dict[str, Any]]], list[dict[str, dict[str, Any]]]]:
+        """The files of each state, and the states of each change after them, mapped; every checksum is verified."""
+        states = {name: [self._read(ref)[name] for ref in refs] for name, refs in self.manifest.states.items()}
+        return states, [self._read(ref) for ref in self.manifest.changes]
 
-    def publish(self, change: Arrays, snapshot: Callable[[], Arrays], meta: dict[str, Any] | None = None) -> None:
-        """Makes the next version: this one plus `change`. `snapshot()` gives the arrays of this version, and is
-        asked for only when a new snapshot is due."""
-        version, base, changes = self.version + 1, self.manifest.snapshot, self.manifest.changes
+    def change(self, version: int) -> dict[str, dict[str, Any]]:
+        """What a kept version changed."""
+        manifest = self.manifest if version == self.version else _read_manifest(self.directory, version)
+        return self._read(manifest.changes[-1])
+
+    def manifest_of(self, version: int) -> Manifest:
+        return _read_manifest(self.directory, version)
+
+    def is_superseded(self) -> bool:
+        """Whether this version's manifest is gone: a writer went on, and removed what it no longer needs."""
+        return self.version not in _numbered(self.directory)
+
+    def _read(self, ref: FileRef) -> dict[str, dict[str, Any]]:
+        place = f"{self.directory}/{FILES}/{ref.name}"
         try:
-            if self.manifest.wants_snapshot:
-                base, changes = _put_arrays(self._disk, self.path, version, "snapshot", snapshot()), ()
-            ref = _put_arrays(self._disk, self.path, version, "change", change)
-            manifest = Manifest(version, base, (*changes, ref), self.manifest.meta if meta is None else meta)
+            buffer = self.directory.read(FILES, ref.name)
+        except FileNotFoundError:
+            raise StoreError(f"{place} is missing; restore it from a backup, or restore the whole directory") from None
+        if buffer.size != ref.size or hashlib.sha256(buffer).hexdigest() != ref.sha256:
+            raise StoreError(f"{place} is damaged (wrong checksum); restore it from a backup")
+        return split(from_buffer(buffer))
+
+    # --- writing --------------------------------------------------------------------------------------------
+
+    def acquire(self) -> None:
+        """Becomes the writer, of the newest version; what interrupted writers left goes."""
+        if self._lock is not None and self._lock.is_exclusive:
+            return
+        first, self._lock = self._lock is None, self._lock or self.directory.lock()
+        if _numbered(self.directory)[-1] != self.version:
+            raise self._late(self.version + 1)
+        if first:
+            self._sweep()
+
+    def release(self) -> None:
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
+
+    def publish(
+        self,
+        change: States,
+        snapshot: Callable[[Collection[str], Collection[str]], States],
+        record: dict[str, Any],
+        *,
+        growing: Collection[str] = (),
+        meta: dict[str, Any] | None = None,
+    ) -> None:
+        """Makes the next version: this one plus `change`.
+
+        `snapshot(names, growing)` gives these states of this version, and of growing ones what they have beyond their
+        files; it is asked only when new files are due. They are with new `meta`: then it gives the states as that
+        describes them, those that changed with it too. A growing state with many files is put whole into one.
+        """
+        self.acquire()
+        version, states, changes = self.version + 1, dict(self.manifest.states), self.manifest.changes
+        try:
+            if self.manifest.wants_snapshot or meta is not None:
+                added = {name for name in growing if len(states[name]) < _MOST_FILES}
+                for name, state in snapshot(self.manifest.touched, added).items():
+                    ref = self._put_states(version, name, {name: state})
+                    states[name] = (*states[name], ref) if name in added else (ref,)
+                changes = ()
+            ref = self._put_states(version, "change", change)
+            manifest = Manifest(version, states, (*changes, ref), self.manifest.meta if meta is None else meta, record)
             self._put_manifest(manifest)
         except OSError as error:
             raise StoreError(
-                f"{self.path}: version {version} could not be written: {error}; nothing changed"
+                f"{self.directory}: version {version} could not be written: {error}; nothing changed"
             ) from error
         self.manifest = manifest
 
+    def _put_states(self, version: int, what: str, states: States) -> FileRef:
+        buffer = to_buffer(joined(states))
+        name = f"{version:010d}-{what.replace('/', '-')}-{secrets.token_hex(4)}.arrow"
+        self.directory.put(FILES, name, buffer)
+        return FileRef(name, buffer.size, hashlib.sha256(buffer).hexdigest(), tuple(states))
+
     def _put_manifest(self, manifest: Manifest) -> None:
-        path = self.path / MANIFESTS / f"{manifest.version:010d}.json"
         try:
-            self._disk.put(path, manifest.to_bytes(), secrets.token_hex(4))
+            self.directory.put(MANIFESTS, _manifest_name(manifest.version), manifest.to_bytes())
         except FileExistsError:
-            raise StoreError(f"{path}: another process published this version first; open the rulebook again") from None
+            raise self._late(manifest.version) from None
+
+    def _late(self, version: int) -> StoreError:
+        place = f"{self.directory}/{MANIFESTS}/{_manifest_name(version)}"
+        return StoreError(f"{place}: another process published this version first; open the rulebook again")
+
+    # --- forgetting -----------------------------------------------------------------------------------------
+
+    def collect(self, keep: int, needed_from: int | None = None) -> None:
+        """Removes versions older than the newest `keep`, but none from `needed_from` on, and the files that only they
+        have. Manifests go first: a process killed between leaves files that no manifest names, for `_sweep`.
+
+        A file is in consecutive versions, so what the next version does not have, no later one has.
+        """
+        first = self.version - keep + 1 if needed_from is None else min(self.version - keep + 1, needed_from)
+        if self._oldest is None:
+            self._oldest = _numbered(self.directory)[0]
+        while self._oldest < first:
+            old, after = (_read_manifest(self.directory, v) for v in (self._oldest, self._oldest + 1))
+            self.directory.remove(MANIFESTS, _manifest_name(self._oldest))
+            for name in old.files - after.files:
+                self.directory.remove(FILES, name)
+            self._oldest += 1
+
+    def _sweep(self) -> None:
+        """Removes files up to this version that no manifest names. Later ones may belong to a writer elsewhere."""
+        for folder in (MANIFESTS, FILES):
+            self.directory.sweep(folder)
+        named = {name for v in _numbered(self.directory) for name in _read_manifest(self.directory, v).files}
+        for name in self.directory.names(FILES):
+            if name not in named and int(name.partition("-")[0]) <= self.version:
+                self.directory.remove(FILES, name)
 
 
-def _put_arrays(disk: Disk, path: Path, version: int, what: str, arrays: Arrays) -> FileRef:
-    buffer = to_buffer(arrays)
-    attempt = secrets.token_hex(4)
-    name = f"{version:010d}-{what}-{attempt}.arrow"
-    disk.put(path / FILES / name, buffer, attempt)
-    return FileRef(name, buffer.size, hashlib.sha256(buffer).hexdigest())
+def _manifest_name(version: int) -> str:
+    return f"{version:010d}.json"
 
 
-def _holds_versions(path: Path) -> bool:
-    return any((path / MANIFESTS).glob("[0-9]*.json"))
+def _numbered(directory: Directory) -> list[int]:
+    return [int(name.removesuffix(".json")) for name in directory.names(MANIFESTS) if name[0].isdigit()]
 
 
-def _strangers(path: Path) -> bool:
-    """Whether the directory holds something that an interrupted `create` would not have left."""
-    return any(child.name not in (MANIFESTS, FILES) for child in path.iterdir())
+def _read_manifest(directory: Directory, version: int) -> Manifest:
+    name = _manifest_name(version)
+    return Manifest.from_bytes(directory.read(MANIFESTS, name).to_pybytes(), f"{directory}/{MANIFESTS}/{name}")

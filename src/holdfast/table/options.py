@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from holdfast.errors import SchemaError
 from holdfast.table.read import Source, schema_of
-from holdfast.table.schema import Schema, unknown_name
+from holdfast.table.schema import Schema, column_of_type_text, unknown_name
 
 Names = str | Sequence[str]
 
@@ -21,6 +21,15 @@ class TableOptions:
     key: tuple[str, ...] = ()
     declared: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
+
+    def with_columns(self, types: Mapping[str, str]) -> TableOptions:
+        """The same with more columns at the end."""
+        for name in types:
+            if name in self.schema:
+                raise SchemaError(f"there is a column {name!r} already")
+        columns = (*self.schema.columns, *(column_of_type_text(name, text) for name, text in types.items()))
+        ignored = tuple(name for name in self.ignored if name not in types)
+        return replace(self, schema=Schema(columns), declared=(*self.declared, *types), ignored=ignored)
 
     def to_json(self) -> dict[str, Any]:
         lists = {"key": list(self.key), "declared": list(self.declared), "ignored": list(self.ignored)}

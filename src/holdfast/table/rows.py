@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from holdfast.arrays import Arrays
-from holdfast.table.dictionary import Codes
+from holdfast.table.dictionary import NULL, Codes
 from holdfast.table.keys import KeyMap
 from holdfast.table.schema import Schema
 
@@ -179,6 +179,13 @@ class Rows:
         """Becomes the state that `to_arrays` gave."""
         self._load(np.asarray(arrays["codes"], dtype=np.int64), np.asarray(arrays["ids"], dtype=np.int64))
         self.next_id = int(arrays["next_id"][0])
+
+    def widened(self, schema: Schema) -> Rows:
+        """The same rows with more columns at the end, which are null."""
+        arrays = self.to_arrays()
+        nothing = np.full((len(schema) - len(self.schema), len(self)), NULL)
+        codes = np.concatenate([np.asarray(arrays["codes"], np.int64), nothing])
+        return Rows.from_arrays(schema, self.key, arrays | {"codes": codes})
 
     def memory(self) -> dict[str, int]:
         """Bytes by part."""

@@ -12,26 +12,32 @@ from holdfast.errors import RuleError, shown
 from holdfast.indexes.pairs import Ids, Pairs
 from holdfast.rules.grammar import parse
 from holdfast.rules.rule import Dc, Order, Rule
-from holdfast.table.dictionary import TextDictionary
+from holdfast.table.dictionary import Codes, TextDictionary
 from holdfast.table.encode import decode_column
 from holdfast.table.rows import Rows
 from holdfast.violations.detect import Checked
 
 
-def names_of(ids: Ids, rows: Rows, words: TextDictionary) -> pa.Array:
-    """What rows are called: their key (a struct where it is composite), or their id."""
+def names_of(ids: Ids, rows: Rows, words: TextDictionary, coming: Codes | None = None) -> pa.Array:
+    """What rows are called: their key (a struct where it is composite), or their id. `coming` are the codes of the rows
+    that are about to come, with the next ids; an update leaves a row its key."""
     if not rows.key:
         return pa.array(ids, pa.int64())
-    codes = rows.codes_of(ids)
+    fresh = ids >= rows.next_id
+    if coming is not None and fresh.any():
+        codes = np.empty((len(rows.schema), len(ids)), np.int64)
+        codes[:, ~fresh], codes[:, fresh] = rows.codes_of(ids[~fresh]), coming[:, ids[fresh] - rows.next_id]
+    else:
+        codes = rows.codes_of(ids)
     parts = [decode_column(rows.schema.column(n), codes[rows.schema.position(n)], words) for n in rows.key]
     return parts[0] if len(parts) == 1 else pa.StructArray.from_arrays(parts, names=list(rows.key))
 
 
-def pair_table(pairs: Pairs, rows: Rows, words: TextDictionary) -> pa.Table:
+def pair_table(pairs: Pairs, rows: Rows, words: TextDictionary, coming: Codes | None = None) -> pa.Table:
     """t and s of each pair; only t for rules about rows."""
-    columns = {"t": names_of(pairs.t, rows, words)}
+    columns = {"t": names_of(pairs.t, rows, words, coming)}
     if pairs.s is not None:
-        columns["s"] = names_of(pairs.s, rows, words)
+        columns["s"] = names_of(pairs.s, rows, words, coming)
     return pa.table(columns)
 
 
@@ -76,8 +82,8 @@ class Listed:
     table: pa.Table
 
     @classmethod
-    def of(cls, pairs: Pairs, rows: Rows, words: TextDictionary) -> Listed:
-        return cls(pairs, pair_table(pairs, rows, words))
+    def of(cls, pairs: Pairs, rows: Rows, words: TextDictionary, coming: Codes | None = None) -> Listed:
+        return cls(pairs, pair_table(pairs, rows, words, coming))
 
     def as_asked(self, asked: Asked) -> pa.Table:
         """The table with t and s as in the asker's text, by t then s."""

@@ -1,0 +1,183 @@
+"""Where a rulebook lives: folders of files that are put once, read and removed, on a local disk or an object store."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import secrets
+import socket
+from pathlib import Path
+from typing import IO, Any, Protocol
+
+import pyarrow as pa
+
+from holdfast.arrays import map_file
+from holdfast.errors import NotAvailable, StoreError
+from holdfast.store.disk import Disk
+
+_LOCK = "lock"
+
+
+class Directory(Protocol):
+    """Folders with files. `put` is put-if-absent: FileExistsError where the name is taken."""
+
+    def __str__(self) -> str: ...
+
+    def make(self, *folders: str) -> None:
+        """Makes the folders; FileExistsError where something else is there already."""
+
+    def names(self, folder: str) -> list[str]:
+        """The names in a folder, sorted, without those that begin with a dot; none where there is no such folder."""
+
+    def read(self, folder: str, name: str) -> pa.Buffer: ...
+
+    def put(self, folder: str, name: str, data: pa.Buffer | bytes) -> None: ...
+
+    def remove(self, folder: str, name: str) -> None:
+        """Removes a file, if it is there."""
+
+    def sweep(self, folder: str) -> None:
+        """Removes what interrupted writers left. Only for who holds the lock."""
+
+    def lock(self) -> Lock:
+        """The right to write; StoreError where another process has it."""
+
+
+class Lock(Protocol):
+    """The right to write. Where it is not exclusive, the second of two puts is refused."""
+
+    is_exclusive: bool
+
+    def release(self) -> None: ...
+
+
+class LocalDirectory:
+    """A directory of a local file system."""
+
+    def __init__(self, path: str | Path, disk: Disk | None = None) -> None:
+        self.path, self._disk = Path(path), disk or Disk()
+
+    def __str__(self) -> str:
+        return str(self.path)
+
+    def make(self, *folders: str) -> None:
+        if self.path.exists() and (not self.path.is_dir() or self._strangers(folders)):
+            raise FileExistsError(str(self.path))
+        for directory in (self.path, *(self.path / folder for folder in folders)):
+            self._disk.make_directory(directory)
+
+    def _strangers(self, folders: tuple[str, ...]) -> bool:
+        return any(child.name not in (*folders, _LOCK) for child in self.path.iterdir())
+
+    def names(self, folder: str) -> list[str]:
+        place = self.path / folder
+        return sorted(path.name for path in place.glob("[!.]*"))
+
+    def read(self, folder: str, name: str) -> pa.Buffer:
+        return map_file(self.path / folder / name)
+
+    def put(self, folder: str, name: str, data: pa.Buffer | bytes) -> None:
+        self._disk.put(self.path / folder / name, data, secrets.token_hex(4))
+
+    def remove(self, folder: str, name: str) -> None:
+        self._disk.remove(self.path / folder / name)
+
+    def sweep(self, folder: str) -> None:
+        for path in (self.path / folder).glob(".*"):
+            self._disk.remove(path)
+
+    def lock(self) -> Lock:
+        return FileLock(self.path / _LOCK)
+
+
+class FileLock:
+    """A lock of the operating system on a file: it ends with the process, however that ends."""
+
+    is_exclusive = True
+
+    def __init__(self, path: Path) -> None:
+        self._file: IO[str] | None = path.open("a+", encoding="utf-8")
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            self._file.seek(0)
+            owner = self._file.read().strip() or "another process"
+            self._file.close()
+            raise StoreError(
+                f"{path.parent}: {owner} is writing to this rulebook; wait until it has closed it, or stop it"
+            ) from None
+        self._file.truncate(0)
+        self._file.write(f"process {os.getpid()} on {socket.gethostname()}")
+        self._file.flush()
+
+    def release(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+
+class RemoteDirectory:
+    """A prefix of an object store, through fsspec. There is no lock: of two writers the one whose put comes second is
+    refused. Conditional puts are what the store offers (`mode="create"`); one that has none is an error."""
+
+    def __init__(self, url: str) -> None:
+        try:
+            import fsspec
+        except ImportError:
+            raise NotAvailable(f"{url}: object stores need fsspec: pip install 'holdfast[cloud]'") from None
+        self._url = url.rstrip("/")
+        self._fs: Any
+        self._fs, root = fsspec.core.url_to_fs(self._url)
+        self._root = str(root).rstrip("/")
+
+    def __str__(self) -> str:
+        return self._url
+
+    def _path(self, folder: str, name: str = "") -> str:
+        return "/".join(part for part in (self._root, folder, name) if part)
+
+    def make(self, *folders: str) -> None:
+        found = self._fs.ls(self._root, detail=False) if self._fs.exists(self._root) else []
+        if any(str(path).rstrip("/").rpartition("/")[2] not in folders for path in found):
+            raise FileExistsError(self._url)
+
+    def names(self, folder: str) -> list[str]:
+        self._fs.invalidate_cache()
+        try:
+            found = self._fs.ls(self._path(folder), detail=False)
+        except FileNotFoundError:
+            return []
+        return sorted(str(path).rpartition("/")[2] for path in found)
+
+    def read(self, folder: str, name: str) -> pa.Buffer:
+        return pa.py_buffer(self._fs.cat_file(self._path(folder, name)))
+
+    def put(self, folder: str, name: str, data: pa.Buffer | bytes) -> None:
+        self._fs.pipe_file(self._path(folder, name), bytes(data), mode="create")
+
+    def remove(self, folder: str, name: str) -> None:
+        try:
+            self._fs.rm_file(self._path(folder, name))
+        except FileNotFoundError:
+            return
+
+    def sweep(self, folder: str) -> None:
+        """A put is whole or not at all: nothing is left."""
+
+    def lock(self) -> Lock:
+        return _NoLock()
+
+
+class _NoLock:
+    is_exclusive = False
+
+    def release(self) -> None:
+        """There is none."""
+
+
+def directory_at(path: str | Path, disk: Disk | None = None) -> Directory:
+    """The directory at a path, or at an address such as `s3://bucket/book`."""
+    scheme, _, rest = str(path).partition("://") if isinstance(path, str) else ("", "", "")
+    if rest and scheme == "file":
+        return LocalDirectory(rest, disk)
+    return RemoteDirectory(str(path)) if rest else LocalDirectory(path, disk)

@@ -1,0 +1,179 @@
+"""Rulebooks that live long: kept versions, what is forgotten, writers, readers, columns and rules that come later."""
+
+from __future__ import annotations
+
+import threading
+
+import pyarrow as pa
+import pytest
+
+from holdfast import Change, Rulebook, SchemaError, StoreError
+from holdfast.store.directory import LocalDirectory, RemoteDirectory
+from holdfast.store.store import Store
+
+
+def rows(*values: int, word: str = "w") -> pa.Table:
+    return pa.table({"n": pa.array(values, pa.int64()), "w": [f"{word}{v}" for v in values]})
+
+
+def files_of(path) -> set[str]:
+    return {p.name for p in (path / "files").iterdir()}
+
+
+def named_by(path) -> set[str]:
+    directory = LocalDirectory(path)
+    versions = [int(name[:10]) for name in directory.names("manifests")]
+    return {name for v in versions for name in Store.open(directory, v).manifest.files}
+
+
+@pytest.mark.parametrize("keep", [1, 2, 5])
+def test_versions_are_kept_and_forgotten(tmp_path, keep):
+    path = tmp_path / "book"
+    book = Rulebook.create(path, rows(*range(50)), rules=["key(n)"], keep=keep)
+    for i in range(1, 30):
+        book.apply(Change(inserts=rows(100 + i), deletes=rows(i)))
+        first = max(0, i - keep + 1)
+        assert book.versions() == list(range(first, i + 1))
+        assert files_of(path) == named_by(path)
+        for version in book.versions():
+            old = Rulebook.open(path, version=version)
+            assert old.version == version
+            assert sorted(old.table()["n"].to_pylist()) == [0, *range(version + 1, 50), *range(101, 101 + version)]
+    assert book.history().num_rows == 30
+    if keep < 29:
+        with pytest.raises(StoreError, match=rf"has no version 0 \(any more\); it keeps {'' if keep > 1 else '29'}"):
+            Rulebook.open(path, version=0)
+
+
+def test_an_old_version_is_only_looked_at(tmp_path):
+    with Rulebook.create(tmp_path / "book", rows(1)) as book:
+        book.apply(Change(inserts=rows(2)))
+    old = Rulebook.open(tmp_path / "book", version=0)
+    assert old.count() == 1 and old.rules().texts() == []
+    with pytest.raises(StoreError, match="opened to be looked at"):
+        old.apply(Change(inserts=rows(3)))
+    with pytest.raises(StoreError, match="opened to be looked at"):
+        old.alter(rules=["key(n)"])
+
+
+def test_tables_that_did_not_change_are_carried_by_reference(tmp_path):
+    path = tmp_path / "book"
+    book = Rulebook.create(path, {"a": rows(*range(2000)), "b": rows(*range(2000))}, keep=1)
+    (unchanged,) = (path / "files").glob("*-table-b-*")
+    for i in range(40):
+        book.apply(Change(inserts=rows(*range(100 * i, 100 * i + 100), word=f"{i}/"), table="a"))
+    assert unchanged.exists() and len(list((path / "files").glob("*-table-a-*"))) == 1
+    assert len(list((path / "files").glob("*-words-*"))) > 1  # one behind the other
+    again = Rulebook.open(path)
+    assert again.count("a") == 6000 and again.table("a").equals(book.table("a")) and again.history().num_rows == 42
+
+
+def test_needed_versions_stay(tmp_path):
+    book = Rulebook.create(tmp_path / "book", rows(1), rules=["key(n)"], keep=1, outbox=True)
+    book.needed_from = 2
+    for i in range(2, 8):
+        book.apply(Change(inserts=rows(i, 1)))
+    assert book.versions() == [2, 3, 4, 5, 6]
+    record, events, bad = book.events_of(3)
+    assert record["version"] == 3 and bad == []
+    assert events.select(["change", "t", "s", "rule"]).slice(0, 2).to_pylist() == [
+        {"change": "added", "t": "0", "s": "6", "rule": "key(n)"},
+        {"change": "added", "t": "2", "s": "6", "rule": "key(n)"},
+    ]
+    book.needed_from = None
+    book.apply(Change(inserts=rows(9)))
+    assert book.versions() == [7]
+
+
+def test_what_a_killed_writer_left_is_swept(tmp_path):
+    path = tmp_path / "book"
+    Rulebook.create(path, rows(1)).close()
+    (path / "files" / "0000000000-change-dead.arrow").write_bytes(b"half")
+    (path / "files" / ".0000000001-change-dead.arrow.beef").write_bytes(b"half")
+    (path / "files" / "0000000007-change-dead.arrow").write_bytes(b"of another writer, perhaps")
+    with Rulebook.open(path) as book:
+        book.apply(Change(inserts=rows(2)))
+    names = {p.name for p in (path / "files").iterdir()}
+    assert names - named_by(path) == {"0000000007-change-dead.arrow"}
+
+
+def test_readers_while_a_writer_forgets(tmp_path):
+    """A reader that found a manifest finds its files, or goes on to a newer version."""
+    path, stop, counts = tmp_path / "book", threading.Event(), []
+    book = Rulebook.create(path, rows(0), keep=1)
+
+    def read() -> None:
+        while not stop.is_set():
+            reader = Rulebook.open(path)
+            counts.append((reader.version, reader.count()))
+
+    threads = [threading.Thread(target=read) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for i in range(1, 150):
+        book.apply(Change(inserts=rows(i)))
+    stop.set()
+    for thread in threads:
+        thread.join()
+    assert len(counts) > 10 and all(count == version + 1 for version, count in counts)
+
+
+def test_columns_and_rules_that_come_later(tmp_path):
+    path = tmp_path / "book"
+    book = Rulebook.create(path, rows(1, 2), key="n", rules=["key(w)"])
+    book.apply(Change(inserts=rows(3)))
+    with pytest.raises(SchemaError, match="there is a column 'w' already"):
+        book.alter(columns={"data": {"w": "text"}})
+    assert book.alter(columns={"data": {"price": "decimal(2)"}}, rules=["price -> w", "not(t.price < 0)"]) == 2
+    new = pa.table({"n": [4, 5], "w": ["x", "y"], "price": ["1.50", "1.5"]})
+    for some in (book, Rulebook.open(path)):
+        assert some.table()["price"].to_pylist() == [None] * 3
+        assert some.rules().texts() == ["key(w)", "not(t.price < 0)", "price -> w"]
+    out = book.apply(Change(inserts=new))
+    assert out.violations.added("price -> w").to_pylist() == [{"t": 4, "s": 5}, {"t": 5, "s": 4}]
+    book.close()
+    again = Rulebook.open(path)
+    assert again.count_violations("price -> w") == 2 and again.count() == 5
+    assert Rulebook.open(path, version=1).rules().texts() == ["key(w)"]
+    assert again.history()["version"].to_pylist() == [0, 1, 2, 3]
+    again.apply(Change(deletes=[(5,)]))
+    assert again.count_violations("price -> w") == 0
+
+
+def test_an_alteration_that_fails_changes_nothing(tmp_path):
+    book = Rulebook.create(None, rows(1, 2), key="n", rules=["key(w)"])
+    with pytest.raises(Exception, match="zip"):
+        book.alter(columns={"data": {"more": "text"}}, rules=["zip -> w"])
+    assert book.schemas["data"].names == ("n", "w") and book.version == 0
+    book.apply(Change(inserts=rows(3)))
+    assert book.count() == 3
+
+
+def test_a_rulebook_in_an_object_store():
+    """In fsspec's memory: put-if-absent, no lock; the second writer loses."""
+    pytest.importorskip("fsspec")
+    place = "memory://bucket/book"
+    book = Rulebook.create(place, rows(*range(20)), rules=["key(w)"], keep=2)
+    other = Rulebook.open(place)
+    for i in range(20, 30):
+        book.apply(Change(inserts=rows(i, i, word="same")))
+    assert book.versions() == [9, 10] and book.count_violations("key(w)") == 20
+    with pytest.raises(StoreError, match="exists already"):
+        Rulebook.create(place, rows(1))
+    for late in (Rulebook.open(place), other):
+        book.apply(Change(inserts=rows(77)))
+        with pytest.raises(StoreError, match="published this version first"):
+            late.apply(Change(inserts=rows(78)))
+    other.apply(Change(inserts=rows(78)))
+    assert Rulebook.open(place).count() == 43
+    names = RemoteDirectory(place).names("files")
+    assert len(names) == len(set(names)) < 45
+
+
+def test_many_small_batches_make_few_files(tmp_path):
+    book = Rulebook.create(tmp_path / "book", rows(1), keep=1)
+    for i in range(2, 80):
+        book.apply(Change(inserts=rows(i)))
+        assert len(files_of(tmp_path / "book")) < 40
+    again = Rulebook.open(tmp_path / "book")
+    assert again.table().equals(book.table()) and again.history().num_rows == 79
