@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 
+ROOT = Path(__file__).resolve().parent.parent
+CONNECT = os.environ.get("HOLDFAST_SPARK") == "connect"
 CASES = int(os.environ.get("HOLDFAST_CASES", "0"))
 _QUIET = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
 settings.register_profile("holdfast", deadline=None, suppress_health_check=_QUIET, print_blob=True)
@@ -23,30 +24,12 @@ def cases(count: int) -> int:
 
 @pytest.fixture(scope="session")
 def spark():
-    """The one Spark session of a test run."""
+    """The one Spark session of a test run; HOLDFAST_SPARK=connect makes it a client of Spark Connect."""
     pytest.importorskip("pyspark", reason="the spark extra is not installed")
-    from holdfast.java import find_java
+    from holdfast.pipeline.session import local_session
 
-    java = find_java()
-    if java is None:
-        pytest.fail("no Java 17 or newer; `make setup` brings one")
-    os.environ["JAVA_HOME"] = str(java.home)
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    from pyspark.sql import SparkSession
-
-    session = (
-        SparkSession.builder.master("local[2]")
-        .appName("holdfast-tests")
-        .config("spark.ui.enabled", "false")
-        .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.driver.host", "127.0.0.1")
-        .getOrCreate()
-    )
-    session.sparkContext.setLogLevel("ERROR")
+    os.environ["PYTHONPATH"] = str(ROOT)  # tasks import the tests' functions
+    session = local_session("local[2]", {"spark.sql.shuffle.partitions": "2"}, connect=CONNECT)
     yield session
     session.stop()
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from holdfast.arrays import to_buffer
 from holdfast.errors import HoldfastError
-from holdfast.executors.executor import Block, Bucket, Cancellation, Cancelled, parts_of
+from holdfast.executors.executor import Block, Bucket, Cancellation, Cancelled, load, parts_of
 from holdfast.executors.threads import ThreadExecutor
 from tests.conftest import cases
 
@@ -29,7 +29,7 @@ def count_pairs(block, shared):
     return {"count": np.array([(block["x"][:, None] == shared["y"][None, :]).sum()])}
 
 
-def add_up(bucket, delta):
+def add_up(bucket, delta, _):
     """A step: a running sum for each bucket."""
     total = int(bucket["sum"][0]) if bucket else 0
     return {"sum": np.array([total + delta["x"].sum()])}, {"added": np.array([delta["x"].sum()])}
@@ -67,7 +67,7 @@ def test_buckets_in_one_update_or_two(executor, rows, split):
             }
             buckets, summaries = executor.update(add_up, buckets, delta)
             assert sum(int(s["added"][0]) for s in summaries) == sum(v for _, v in piece)
-        return [int(b.arrays["sum"][0]) if b.arrays else 0 for b in buckets]
+        return [int(load(b)["sum"][0]) if load(b) else 0 for b in buckets]
 
     expected = [sum(v for b, v in rows if b == n) for n in range(4)]
     assert run(rows) == run(rows[:split], rows[split:]) == expected
@@ -77,7 +77,7 @@ def test_untouched_buckets_are_carried_by_reference_and_files_are_read(executor,
     (tmp_path / "b").write_bytes(to_buffer({"sum": np.array([40])}))
     buckets = [Bucket(0, file=tmp_path / "b"), Bucket(1, file=tmp_path / "b")]
     after, _ = executor.update(add_up, buckets, {"bucket": np.array([1]), "x": np.array([2])})
-    assert after[0] is buckets[0] and after[1].arrays["sum"].tolist() == [42]
+    assert after[0] is buckets[0] and load(after[1])["sum"].tolist() == [42]
     with pytest.raises(IndexError, match="bucket 7"):
         executor.update(add_up, buckets, {"bucket": np.array([7]), "x": np.array([2])})
 

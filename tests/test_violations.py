@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import holdfast as hf
+from holdfast.executors.threads import ThreadExecutor
 from holdfast.indexes.box import BoxIndex
 from holdfast.indexes.named import INDEXES
 from holdfast.rules.rule import Dc, as_dc, conjunction_text
@@ -72,10 +73,22 @@ def checked_stories(draw: st.DrawFn):
 @settings(max_examples=cases(200))
 def test_every_change_tells_what_it_changed(index, case):
     """naive == box == chain == less_than == SQL in DuckDB, after every change."""
+    tells_what_it_changed(case, index=index)
+
+
+@given(case=checked_stories())
+@settings(max_examples=cases(50))
+def test_every_change_tells_what_it_changed_in_parts(case):
+    """The same for indexes in parts, on threads."""
+    tells_what_it_changed(case, executor=ThreadExecutor(2))
+
+
+def tells_what_it_changed(case, **options) -> None:
+    """The law: whatever finds the violations, they are those of the definition, after every change."""
     told, rules, entries = case
     types = {c.name: c.type_text for c in told.schema.columns}
     base = laws.to_table(told.schema, told.base)
-    book = hf.Rulebook.create(None, base, key=ID, types=types, rules=entries, index=index)
+    book = hf.Rulebook.create(None, base, key=ID, types=types, rules=entries, **options)
     before = {name: expected(rule, told.base, nulls, where) for name, rule, nulls, where in rules}
     for name, found in before.items():
         assert book.count_violations(name) == len(found) and pairs_of(book.violations(name)) == found

@@ -15,9 +15,11 @@ import pyarrow as pa
 
 from holdfast import outbox
 from holdfast.arrays import Arrays
-from holdfast.errors import HoldfastError, NotAvailable, RuleError, SchemaError, StoreError, shown
+from holdfast.errors import ChangeRefused, HoldfastError, NotAvailable, RuleError, SchemaError, StoreError, shown
+from holdfast.executors.executor import Executor
 from holdfast.indexes.named import DEFAULT
 from holdfast.indexes.pairs import Pairs
+from holdfast.indexes.partitioned import partitioned
 from holdfast.outcome import Outcome
 from holdfast.rules.bind import require_fits, require_policy, require_predicates_fit, table_of
 from holdfast.rules.rule import Rule
@@ -64,10 +66,11 @@ class Rulebook:
         store: Store | None,
         index: str,
         progress: Progress | None,
+        executor: Executor | None,
     ) -> None:
         """For `create` and `open`."""
         self._options, self._store = options, store
-        self._index, self._progress = index, progress
+        self._index, self._progress, self._executor = index, progress, executor
         self._closed = self._stale = self._read_only = False
         self.needed_from: int | None = None  # the oldest version that somebody has still to be told of
         self._reset(tables, entries)
@@ -78,7 +81,7 @@ class Rulebook:
         self._rows = {name: Rows(t.schema, t.key) for name, t in tables.items()}
         self._log, self._quarantine = Log(), Log()
         self._filed = dict.fromkeys(GROWING, 0)  # how much of each growing state is in its files
-        self._seen: dict[str, set[str | int]] = {}
+        self._seen: dict[str, dict[str | int, str | None]] = {}  # batches of each source, and their offsets
         self._highest: dict[str, int] = {}  # of each source's integer batch ids
         self._describe(tables, entries)
 
@@ -112,6 +115,7 @@ class Rulebook:
         exclude: Names | Mapping[str, Names] | None = None,
         index: str = DEFAULT,
         progress: Progress | None = None,
+        executor: Executor | None = None,
         keep: int = DEFAULT_KEEP,
         outbox: bool = False,
         disk: Disk | None = None,
@@ -121,8 +125,9 @@ class Rulebook:
         `key` says which columns tell the rows of a table apart ({table: key} for several); `types` overrides
         column kinds ({column: type}, or {table: {column: type}}); `columns` and `exclude` choose columns. `index` is
         what finds violating pairs: `box`, or for comparison `chain` or `less_than`. `progress` is told, while rows are
-        checked, how many of how many are done. `keep` is how many versions stay open to readers; with `outbox` each of
-        them has what sinks are to be told of it.
+        checked, how many of how many are done. On an `executor` (threads, Spark) each index is in parts, which are
+        searched side by side; without one it is in this process. `keep` is how many versions stay open to readers;
+        with `outbox` each of them has what sinks are to be told of it.
         """
         if kinds:
             raise NotAvailable(f"discovery of {', '.join(kinds)} is not in this version; give no kinds=")
@@ -131,7 +136,7 @@ class Rulebook:
         settled = Choices(key, types, columns, exclude).settle(read_all(tables))
         made = {name: table for name, (_, table) in settled.items()}
         entries = require_entries([as_entry(rule, rule_nulls) for rule in rules], made)
-        book = cls(made, options, entries, None, index, progress)
+        book = cls(made, options, entries, None, index, progress, executor)
         record = book._load_base({name: source for name, (source, _) in settled.items()})
         if path is not None:
             states, filed = book._states(len(book._words))
@@ -147,10 +152,11 @@ class Rulebook:
         version: int | None = None,
         index: str = DEFAULT,
         progress: Progress | None = None,
+        executor: Executor | None = None,
     ) -> Rulebook:
         """The rulebook in a directory, at its newest version; or an older version, to look at only."""
         store = Store.open(directory_at(path, disk), version)
-        book = cls({}, store.manifest.meta["options"], (), store, index, progress)
+        book = cls({}, store.manifest.meta["options"], (), store, index, progress, executor)
         book._load()
         book._read_only = version is not None
         return book
@@ -210,11 +216,13 @@ class Rulebook:
         *,
         source: str = "default",
         on_error: str = "refuse",
+        offsets: str | None = None,
     ) -> Outcome:
         """Applies one atomic batch: a `Change`, or a list of them over several tables.
 
-        A batch that this `source` sent before is skipped; integers must grow. A batch that contradicts the tables
-        is refused whole, or, with `on_error="quarantine"`, applied without its bad rows, which are kept apart.
+        A batch that this `source` sent before is skipped; integers must grow. `offsets` says what the batch was made
+        of: a known batch with other offsets is an error. A batch that contradicts the tables is refused whole, or, with
+        `on_error="quarantine"`, applied without its bad rows, which are kept apart.
         """
         if on_error not in ("refuse", "quarantine"):
             raise HoldfastError(f"on_error is 'refuse' or 'quarantine', not {shown(on_error)}")
@@ -226,7 +234,7 @@ class Rulebook:
         self._require_writable()
         batch = self._next_batch(source) if batch_id is None else batch_id
         version = self.version + 1
-        if self._is_known(source, batch):
+        if self.knows(source, batch, offsets):
             return Outcome(self.version, batch, skipped=True)
         known = len(self._words)
         try:
@@ -234,7 +242,7 @@ class Rulebook:
             with self._detecting():
                 found = self._follow(effects)
                 violations = self._batch_violations(found, effects)
-                step = self._step(effects, found, violations, version, batch, source)
+                step = self._step(effects, found, violations, version, batch, source, offsets)
         except BaseException:
             self._words.truncate(known)
             raise
@@ -310,7 +318,8 @@ class Rulebook:
     def _detect(self) -> Detector:
         """The detector of the checked rules, loaded with the rows as they are; built when first needed."""
         if self._detector is None:
-            detector = Detector(self._names.checked, self.schemas, self._words, index=self._index)
+            index = self._index if self._executor is None else partitioned(self._executor)
+            detector = Detector(self._names.checked, self.schemas, self._words, index=index)
             detector.load(self._rows, self._progress)
             self._detector = detector
         return self._detector
@@ -370,6 +379,7 @@ class Rulebook:
         version: int,
         batch: str | int,
         source: str,
+        offsets: str | None = None,
     ) -> Step:
         record = {
             "version": version,
@@ -381,6 +391,8 @@ class Rulebook:
             "drift": sum(len(effect.drift) for effect in effects.values()),
             "violations": self._violation_record({i: (d.count_added, d.count_removed) for i, d in found.items()}),
         }
+        if offsets is not None:
+            record["offsets"] = offsets
         bad = [
             {"version": version, "batch": batch} | vars(b) for effect in effects.values() for b in effect.quarantined
         ]
@@ -445,14 +457,22 @@ class Rulebook:
     def _note_batch(self, record: Record) -> None:
         if record["version"] and record["batch"] is not None:
             source, batch = record["source"], record["batch"]
-            self._seen.setdefault(source, set()).add(batch)
+            self._seen.setdefault(source, {})[batch] = record.get("offsets")
             if isinstance(batch, int):
                 self._highest[source] = max(batch, self._highest.get(source, batch))
 
     def _next_batch(self, source: str) -> int:
         return self._highest.get(source, 0) + 1
 
-    def _is_known(self, source: str, batch: str | int) -> bool:
+    def knows(self, source: str, batch: str | int, offsets: str | None = None) -> bool:
+        """Whether this batch was applied already; an error where it was made of something else then."""
+        before = self._seen.get(source, {}).get(batch)
+        if offsets is not None and before is not None and before != offsets:
+            raise ChangeRefused(
+                f"batch {batch} of {shown(source)} was applied already, but was made of something else then: a lost or "
+                f"foreign checkpoint. Restore the checkpoint; or, with a new one, give the source a new name and only "
+                f"what this rulebook has not seen"
+            )
         if isinstance(batch, int) and source in self._highest and batch <= self._highest[source]:
             return True
         return batch in self._seen.get(source, ())

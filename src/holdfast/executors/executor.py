@@ -14,22 +14,15 @@ from typing import Protocol
 
 import numpy as np
 
-from holdfast.arrays import Arrays
+from holdfast.arrays import Array, Arrays, from_buffer, joined, map_file
 from holdfast.errors import HoldfastError
 
 Tile = Callable[[Arrays, Arrays], Arrays]
-Step = Callable[[Arrays, Arrays], tuple[Arrays, Arrays]]
+Step = Callable[[Arrays, Arrays, Arrays], tuple[Arrays, Arrays]]
 Progress = Callable[[float], None]
 
 BUCKET = "bucket"
-
-
-@dataclass(frozen=True)
-class Block:
-    """A piece of work: arrays, and what it costs in any unit (pairs, rows), by which progress is told."""
-
-    arrays: Arrays
-    cost: float = 1.0
+NOTHING: Arrays = {}
 
 
 @dataclass(frozen=True)
@@ -41,6 +34,22 @@ class Bucket:
     arrays: Arrays | None = None
 
 
+@dataclass(frozen=True)
+class Block:
+    """A piece of work: arrays, and what it costs in any unit (pairs, rows), by which progress is told.
+
+    The arrays of the `buckets` come with its own, named `0/...`, `1/...`; a file is read where the work is done.
+    """
+
+    arrays: Arrays
+    cost: float = 1.0
+    buckets: tuple[Bucket, ...] = ()
+
+    def load(self) -> Arrays:
+        """All arrays of the block."""
+        return {**self.arrays, **joined({str(i): load(bucket) for i, bucket in enumerate(self.buckets)})}
+
+
 class Executor(Protocol):
     """Runs tiles over blocks and steps over buckets; the answer does not depend on which executor it is."""
 
@@ -48,12 +57,18 @@ class Executor(Protocol):
         """tile(block, shared) for every block, in the order of the blocks; the caller merges."""
         ...
 
-    def update(self, step: Step, buckets: Sequence[Bucket], delta: Arrays) -> tuple[list[Bucket], list[Arrays]]:
-        """step(bucket, its part of the delta) for every bucket that the delta touches.
+    def update(
+        self, step: Step, buckets: Sequence[Bucket], delta: Arrays, shared: Arrays = NOTHING
+    ) -> tuple[list[Bucket], list[Arrays]]:
+        """step(bucket, its part of the delta, shared) for every bucket that the delta touches.
 
         The delta's array `bucket` says for each of its rows which bucket it belongs to. Returns all buckets, the
-        untouched ones as they were, and the summaries of the touched ones in the order of their numbers.
+        untouched ones as they were, and the summaries of the touched ones in the order of the buckets.
         """
+        ...
+
+    def forget(self, buckets: Sequence[Bucket]) -> None:
+        """Lets go of buckets that a newer state has replaced."""
         ...
 
 
@@ -91,7 +106,7 @@ def require_pure(function: Callable[..., object]) -> None:
         raise HoldfastError(f"an executor runs module-level functions, which {name} is not")
 
 
-def parts_of(delta: Arrays) -> dict[int, Arrays]:
+def parts_of(delta: Arrays) -> dict[int, dict[str, Array]]:
     """The rows of a delta by bucket, in the order in which they stand.
 
     >>> parts = parts_of({"bucket": np.array([1, 0, 1]), "x": np.array([7, 8, 9])})
@@ -104,3 +119,22 @@ def parts_of(delta: Arrays) -> dict[int, Arrays]:
     rows_of = zip(found.tolist(), np.split(order, starts)[1:], strict=True)
     rest = {name: array for name, array in delta.items() if name != BUCKET}
     return {number: {name: array[rows] for name, array in rest.items()} for number, rows in rows_of}
+
+
+def touched_parts(
+    buckets: Sequence[Bucket], delta: Arrays
+) -> tuple[list[Bucket], dict[int, dict[str, Array]], list[float]]:
+    """The buckets that a delta touches, its part for each by number, and what each costs: its rows."""
+    parts = parts_of(delta)
+    unknown = sorted(set(parts) - {bucket.number for bucket in buckets})
+    if unknown:
+        raise IndexError(f"the delta is for bucket {unknown[0]}, which is not among the buckets")
+    touched = [bucket for bucket in buckets if bucket.number in parts]
+    return touched, parts, [float(max((len(a) for a in parts[b.number].values()), default=1)) for b in touched]
+
+
+def load(bucket: Bucket) -> Arrays:
+    """The arrays of a bucket."""
+    if bucket.file is not None:
+        return from_buffer(map_file(bucket.file))
+    return bucket.arrays or {}

@@ -8,16 +8,18 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from holdfast.arrays import Arrays, from_buffer, map_file
+from holdfast.arrays import Arrays
 from holdfast.executors.executor import (
+    NOTHING,
     Block,
     Bucket,
     Cancellation,
     Progress,
     Step,
     Tile,
-    parts_of,
+    load,
     require_pure,
+    touched_parts,
 )
 
 Result = TypeVar("Result")
@@ -38,21 +40,21 @@ class ThreadExecutor:
 
     def map(self, tile: Tile, blocks: Sequence[Block], shared: Arrays) -> list[Arrays]:
         require_pure(tile)
-        return self._run([_call(tile, block.arrays, shared) for block in blocks], [block.cost for block in blocks])
+        return self._run([_on_block(tile, block, shared) for block in blocks], [block.cost for block in blocks])
 
-    def update(self, step: Step, buckets: Sequence[Bucket], delta: Arrays) -> tuple[list[Bucket], list[Arrays]]:
+    def update(
+        self, step: Step, buckets: Sequence[Bucket], delta: Arrays, shared: Arrays = NOTHING
+    ) -> tuple[list[Bucket], list[Arrays]]:
         require_pure(step)
-        parts = parts_of(delta)
-        unknown = sorted(set(parts) - {bucket.number for bucket in buckets})
-        if unknown:
-            raise IndexError(f"the delta is for bucket {unknown[0]}, which is not among the buckets")
-        touched = [bucket for bucket in buckets if bucket.number in parts]
-        costs = [float(max((len(a) for a in parts[b.number].values()), default=1)) for b in touched]
-        results = self._run([_call(step, _load(b), parts[b.number]) for b in touched], costs)
+        touched, parts, costs = touched_parts(buckets, delta)
+        results = self._run([_call(step, load(b), parts[b.number], shared) for b in touched], costs)
         after = {
             bucket.number: Bucket(bucket.number, arrays=new) for bucket, (new, _) in zip(touched, results, strict=True)
         }
         return [after.get(bucket.number, bucket) for bucket in buckets], [summary for _, summary in results]
+
+    def forget(self, buckets: Sequence[Bucket]) -> None:
+        """Arrays in memory go by themselves."""
 
     def _run(self, calls: list[Callable[[], Result]], costs: list[float]) -> list[Result]:
         """The results in order. Few calls are in flight at a time, so that cancelling takes effect soon."""
@@ -82,11 +84,9 @@ class ThreadExecutor:
             self.progress(min(share, 1.0))
 
 
-def _call(function: Callable[[Arrays, Arrays], Result], first: Arrays, second: Arrays) -> Callable[[], Result]:
-    return lambda: function(first, second)
+def _on_block(tile: Tile, block: Block, shared: Arrays) -> Callable[[], Arrays]:
+    return lambda: tile(block.load(), shared)
 
 
-def _load(bucket: Bucket) -> Arrays:
-    if bucket.file is not None:
-        return from_buffer(map_file(bucket.file))
-    return bucket.arrays or {}
+def _call(function: Callable[..., Result], *arguments: Arrays) -> Callable[[], Result]:
+    return lambda: function(*arguments)

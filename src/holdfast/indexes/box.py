@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from holdfast.errors import HoldfastError
 from holdfast.indexes.box_arrays import empty_box, grown, longer, nbytes, renumbered, room_for, with_versions
-from holdfast.indexes.index import Counts, members, violate_with_themselves
+from holdfast.indexes.index import Counts, Moved, members, moved, violate_with_themselves
 from holdfast.indexes.pairs import Ids, Pairs
 from holdfast.indexes.plan import Group
 from holdfast.kernels import box as kernel
@@ -29,6 +29,7 @@ _FIRST_ROOM, _ENOUGH_ROOM = 1 << 12, 1 << 19
 _MOST_VERSIONS = 2**31 - 2
 _NO_ORDER, _ALL, _NO_COUNTS = np.zeros(0, np.int64), np.zeros((2, 0), np.uint8), np.zeros(0, np.int64)
 
+Roles = npt.NDArray[np.uint8]  # [t and s, row]
 Part = tuple[Ids, npt.NDArray[np.int32]]  # pairs[t and s, pair] and their rules (empty where there is only one)
 
 
@@ -38,12 +39,15 @@ class BoxIndex:
     An index in which a call was interrupted is not to be used again.
     """
 
-    def __init__(self, group: Group, words: TextDictionary) -> None:
+    asked_at_once, least_asked = 1 << 12, 16
+
+    def __init__(self, group: Group, words: TextDictionary, *, tested: bool = False) -> None:
+        """`tested`: all calls say which roles rows may stand in, so that their tests are not made here."""
         self.group, self._words = group, words
         rules, t, s = group.rules, group.t, group.s
         keys, dims, count = len(s.key), len(s.dims), len(rules)
         self._operands = None if all(o.form is None for o in group.operands) else group.operands
-        self._filtered = any((t.filter, t.where, s.filter, s.where))
+        self._filtered = not tested and any((t.filter, t.where, s.filter, s.where))
         self._s_rows = empty_box(keys, dims)
         self._t_rows = self._s_rows if group.shared else empty_box(keys, dims)
         self._no_pairs = [Pairs.none()] * count
@@ -77,18 +81,43 @@ class BoxIndex:
         boxes = [self._s_rows] if self.group.shared else [self._s_rows, self._t_rows]
         return sum(map(nbytes, boxes)) + int(self._lines.row_ids.nbytes + self._lines.versions.nbytes)
 
-    def enter(self, ids: Ids, codes: Codes, limits: Counts) -> tuple[list[Pairs], list[bool]]:
-        """As `Index.enter`."""
-        return self._process(ids, codes, limits, batch.ENTER)
+    def enter(self, ids: Ids, codes: Codes, limits: Counts, roles: Roles = _ALL) -> tuple[list[Pairs], list[bool]]:
+        """Rows come; `roles` says who may stand as t and as s, besides the group's own tests."""
+        return self._process(ids, codes, limits, batch.ENTER, self._asks, roles)
 
-    def leave(self, ids: Ids, codes: Codes, limits: Counts) -> tuple[list[Pairs], list[bool]]:
-        """As `Index.leave`."""
-        return self._process(ids, codes, limits, batch.LEAVE)
+    def leave(self, ids: Ids, codes: Codes, limits: Counts, roles: Roles = _ALL) -> tuple[list[Pairs], list[bool]]:
+        """Rows go."""
+        return self._process(ids, codes, limits, batch.LEAVE, self._asks, roles)
 
-    def _process(self, ids: Ids, codes: Codes, limits: Counts, mode: int) -> tuple[list[Pairs], list[bool]]:
+    def change(self, leave: Ids, leave_codes: Codes, come: Ids, come_codes: Codes, limits: Counts) -> Moved:
+        """As `Index.change`."""
+        return moved(self, leave, leave_codes, come, come_codes, limits)
+
+    def hold(self, ids: Ids, codes: Codes, roles: Roles = _ALL) -> None:
+        """Rows come without a question."""
+        self._process(ids, codes, _unlisted(self._asks), batch.ENTER, np.zeros_like(self._asks), roles)
+
+    def drop(self, ids: Ids, codes: Codes, roles: Roles = _ALL) -> None:
+        """Rows go without a question."""
+        self._process(ids, codes, _unlisted(self._asks), batch.LEAVE, np.zeros_like(self._asks), roles)
+
+    def meet(
+        self, ids: Ids, codes: Codes, limits: Counts, roles: Roles = _ALL
+    ) -> tuple[list[Pairs], list[bool], Counts]:
+        """The pairs that rows which are not here would have with those that are, in either role, and how many."""
+        if not len(ids):
+            return self._no_pairs, (limits >= 0).tolist(), np.zeros(len(self._asks), np.int64)
+        pairs, listed = self._process(ids, codes, limits, batch.ASK, np.ones_like(self._asks), roles)
+        return pairs, listed, self._lines.counts[batch.BATCH].copy()
+
+    def _process(
+        self, ids: Ids, codes: Codes, limits: Counts, mode: int, asks: Roles, roles: Roles
+    ) -> tuple[list[Pairs], list[bool]]:
         if not len(ids):
             return self._no_pairs, (limits >= 0).tolist()
-        parts = [(pairs.copy(), rules.copy()) for pairs, rules in self._run(ids, codes, self._asks, limits, mode)]
+        per_row = np.zeros(len(ids), np.int64) if mode == batch.ASK else _NO_COUNTS
+        found = self._run(ids, codes, asks, limits, mode, per_row, roles)
+        parts = [(pairs.copy(), rules.copy()) for pairs, rules in found]
         listed = (self._lines.counts[batch.BATCH] <= limits).tolist()
         if not parts:
             return self._no_pairs, listed
@@ -96,13 +125,17 @@ class BoxIndex:
 
     def partners(self, ids: Ids, codes: Codes, rule: int, *, emit: bool = True) -> tuple[Pairs, Counts]:
         """As `Index.partners`."""
-        counts = np.zeros(len(ids), np.int64)
-        parts = [(pairs.copy(), rules.copy()) for pairs, rules in self._ask(ids, codes, rule, counts, emit=emit)]
-        found = _of_rule(parts, rule)
+        found, counts = self.found(ids, codes, rule, emit=emit)
         assert found.s is not None
         kept = found.t != found.s
         themselves = violate_with_themselves(self.group, rule, codes, self._words)
         return Pairs(found.t[kept], found.s[kept]), counts - themselves
+
+    def found(self, ids: Ids, codes: Codes, rule: int, *, emit: bool = True) -> tuple[Pairs, Counts]:
+        """The same with a row's pair with itself, if it has one."""
+        counts = np.zeros(len(ids), np.int64)
+        parts = [(pairs.copy(), rules.copy()) for pairs, rules in self._ask(ids, codes, rule, counts, emit=emit)]
+        return _of_rule(parts, rule), counts
 
     def _ask(self, ids: Ids, codes: Codes, rule: int, counts: Counts, *, emit: bool = True) -> Iterator[Part]:
         asks, limits = np.zeros_like(self._asks), np.full(len(self._asks), np.iinfo(np.int64).max if emit else -1)
@@ -113,14 +146,17 @@ class BoxIndex:
         self,
         ids: Ids,
         codes: Codes,
-        asks: npt.NDArray[np.uint8],
+        asks: Roles,
         limits: Counts,
         mode: int,
         per_row: Counts = _NO_COUNTS,
+        roles: Roles = _ALL,
     ) -> Iterator[Part]:
         """Takes the rows through the kernel, giving it room where it asks for some. Pairs come in parts, each a view
         of the buffer that the next one overwrites."""
-        who = self._members(codes) if self._filtered else _ALL
+        who = self._members(codes) if self._filtered else roles
+        if self._filtered and roles.shape[1]:
+            who &= roles
         order = self._near_each_other(codes)
         ids, codes = as_compiled(ids), as_compiled(self.group.codes(codes) if self._operands else codes)
         row, status = batch.START, kernel.GROW_OUT
@@ -203,6 +239,10 @@ def _operators(group: Group, turned: Callable[[Op], Op]) -> npt.NDArray[np.int64
     rules = range(len(group.rules))
     ops = [[search.ANY if op is None else _OPS[turned(op)] for op in group.ops(rule)] for rule in rules]
     return np.array(ops, np.int64).reshape(len(rules), len(group.s.dims))
+
+
+def _unlisted(asks: Roles) -> Counts:
+    return np.full(len(asks), -1)
 
 
 def _of_rule(parts: list[Part], rule: int) -> Pairs:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -18,26 +18,55 @@ Counts = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
 
+class Moved(NamedTuple):
+    """What a change did to the pairs of each rule: those that went and came where they are all listed, and how many."""
+
+    removed: list[Pairs]
+    count_removed: Counts
+    added: list[Pairs]
+    count_added: Counts
+    listed: list[bool]
+
+
 class Index(Protocol):
     """Rows are given by id and by codes[column, row] of all columns; rules by their place in the group."""
 
     group: Group
     counts: Counts  # the exact number of violating ordered pairs of each rule
+    asked_at_once: int  # rows that `partners` is best given when all pairs are listed
+    least_asked: int  # and when only the first ones are
 
     @property
     def nbytes(self) -> int: ...
 
-    def enter(self, ids: Ids, codes: Codes, limits: Counts) -> tuple[list[Pairs], list[bool]]:
-        """Rows come: the pairs of each rule that come with them, and whether they were all listed.
+    def change(self, leave: Ids, leave_codes: Codes, come: Ids, come_codes: Codes, limits: Counts) -> Moved:
+        """Rows go, then rows come: the pairs of each rule that went with the ones and came with the others.
 
-        They are not where there are more than the rule's limit (-1: list nothing); `counts` is exact in any case.
+        Those of a rule are listed unless there are more than its limit (-1: list nothing); counts are always exact.
         """
-
-    def leave(self, ids: Ids, codes: Codes, limits: Counts) -> tuple[list[Pairs], list[bool]]:
-        """Rows go: the pairs of each rule that go with them, likewise."""
 
     def partners(self, ids: Ids, codes: Codes, rule: int, *, emit: bool = True) -> tuple[Pairs, Counts]:
         """For rows that are here: the pairs of one rule in which they are t, and how many each has."""
+
+
+class Moving(Protocol):
+    """An index in memory: rows come and go, with their pairs, and whether these were all listed."""
+
+    counts: Counts
+
+    def enter(self, ids: Ids, codes: Codes, limits: Counts) -> tuple[list[Pairs], list[bool]]: ...
+
+    def leave(self, ids: Ids, codes: Codes, limits: Counts) -> tuple[list[Pairs], list[bool]]: ...
+
+
+def moved(index: Moving, leave: Ids, leave_codes: Codes, come: Ids, come_codes: Codes, limits: Counts) -> Moved:
+    """Rows go, then rows come."""
+    before = index.counts.copy()
+    removed, removed_listed = index.leave(leave, leave_codes, limits)
+    middle = index.counts.copy()
+    added, added_listed = index.enter(come, come_codes, limits)
+    listed = [a and b for a, b in zip(removed_listed, added_listed, strict=True)]
+    return Moved(removed, before - middle, added, index.counts - middle, listed)
 
 
 MakeIndex = Callable[[Group, TextDictionary], Index]

@@ -8,7 +8,7 @@ from typing import Protocol
 
 import numpy as np
 
-from holdfast.indexes.index import Counts, members, violate_with_themselves
+from holdfast.indexes.index import Counts, Moved, members, moved, violate_with_themselves
 from holdfast.indexes.pairs import Ids, Pairs
 from holdfast.indexes.plan import Group, Side
 from holdfast.rules.operator import Op
@@ -39,6 +39,8 @@ class Partners(Protocol):
 class RowByRow:
     """`Index` over two `Partners`, or one where it serves both roles."""
 
+    asked_at_once, least_asked = 1 << 12, 16
+
     def __init__(self, group: Group, words: TextDictionary) -> None:
         self.group, self._words = group, words
         self.counts: Counts = np.zeros(len(group.rules), np.int64)
@@ -57,7 +59,7 @@ class RowByRow:
         return self._s_rows.nbytes + (0 if self.group.shared else self._t_rows.nbytes)
 
     def enter(self, ids: Ids, codes: Codes, limits: Counts) -> tuple[list[Pairs], list[bool]]:
-        """As `Index.enter`. Into an empty index all rows go at once, and then each asks as t."""
+        """Rows come. Into an empty index all rows go at once, and then each asks as t."""
         if self._empty and len(ids):
             return self._load(ids, codes, limits)
         answers = _Answers(limits)
@@ -79,13 +81,17 @@ class RowByRow:
         return [pairs if keep else Pairs.none() for (pairs, _), keep in zip(found, listed, strict=True)], listed
 
     def leave(self, ids: Ids, codes: Codes, limits: Counts) -> tuple[list[Pairs], list[bool]]:
-        """As `Index.leave`."""
+        """Rows go."""
         answers = _Answers(limits)
         for t, s in zip(*self._entries(ids, codes), strict=True):
             self._both("remove", t, s)
             self._ask(answers, t, s)
         self.counts -= answers.counts
         return answers.result()
+
+    def change(self, leave: Ids, leave_codes: Codes, come: Ids, come_codes: Codes, limits: Counts) -> Moved:
+        """As `Index.change`."""
+        return moved(self, leave, leave_codes, come, come_codes, limits)
 
     def partners(self, ids: Ids, codes: Codes, rule: int, *, emit: bool = True) -> tuple[Pairs, Counts]:
         """As `Index.partners`."""

@@ -18,7 +18,7 @@ from holdfast.table.schema import unknown_name
 
 CHANGE_TYPE, BATCH, TABLE = "_change_type", "_batch", "_table"
 CHANGE_TYPES = ("insert", "delete", "update_preimage", "update_postimage")
-INSERT, DELETE, BEFORE, AFTER = range(4)
+INSERT, DELETE, BEFORE, AFTER, UPSERT = range(5)  # the last one: only of sources that do not say which of both it is
 
 
 @dataclass(frozen=True)
@@ -73,6 +73,7 @@ class Part:
     given_types: npt.NDArray[np.int8] | None = None
     given_partner: npt.NDArray[np.int64] | None = None
     all_of: str | None = None
+    by_key: bool = False  # of rows that go only the key is sure
 
     @property
     def types(self) -> npt.NDArray[np.int8]:
@@ -89,6 +90,11 @@ class Part:
     def of(cls, source: Source, change_type: str) -> Part:
         count = len(source.rows) if isinstance(source, RowsSource) else source.table.num_rows
         return cls(source, count, all_of=change_type)
+
+    @classmethod
+    def by_keys(cls, source: Source, types: npt.NDArray[np.int8]) -> Part:
+        """Rows that go by their key, and rows that come or replace what has their key, in order."""
+        return cls(source, len(types), types, by_key=True)
 
     @classmethod
     def in_order(cls, source: Source, types: npt.NDArray[np.int8]) -> Part:

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from holdfast.errors import ChangeRefused, SchemaError, ValueRefused, shown
-from holdfast.table.change import BEFORE, CHANGE_TYPES, DELETE, Part
+from holdfast.table.change import BEFORE, CHANGE_TYPES, DELETE, UPSERT, Part
 from holdfast.table.dictionary import NULL, Codes, TextDictionary
 from holdfast.table.encode import decode_table, encode_table
 from holdfast.table.few import MOST_ROWS, FewRows
@@ -70,6 +70,7 @@ class _Events:
     part: Index  # which part, and which of its rows, an event came from
     row: Index
     reasons: dict[int, str]
+    upsert: npt.NDArray[np.bool_]  # rows that come, or replace the one with their key
 
     def __len__(self) -> int:
         return len(self.sign)
@@ -85,6 +86,26 @@ class _Events:
             self.part[keep],
             self.row[keep],
             {},
+            self.upsert[keep],
+        )
+
+    def with_departures(self, before: Index) -> _Events:
+        """The same with, before each of these upserts, the departure of the row that it replaces."""
+        order = np.sort(np.concatenate([np.arange(len(self)), before]), kind="stable")
+        departs = np.zeros(len(order), bool)
+        departs[np.searchsorted(order, before, side="left")] = True
+        place = np.flatnonzero(~departs)
+        partner = self.partner[order]
+        partner = np.where(departs | (partner < 0), -1, place[np.maximum(partner, 0)])
+        return _Events(
+            self.codes[:, order],
+            np.where(departs, -1, self.sign[order]).astype(np.int8),
+            self.full[order] & ~departs,
+            partner,
+            self.part[order],
+            self.row[order],
+            {},
+            self.upsert[order] & ~departs,
         )
 
 
@@ -138,6 +159,7 @@ class Planner:
         events = self._events(parts)
         quarantined: list[Bad] = []
         while True:
+            events = self._settled_upserts(events)
             effect, reasons = self._attempt(events)
             if not reasons:
                 effect.quarantined = quarantined
@@ -160,6 +182,7 @@ class Planner:
             np.concatenate([e.part for e in made]),
             np.concatenate([e.row for e in made]),
             reasons,
+            np.concatenate([e.upsert for e in made]),
         )
 
     def _part_events(self, number: int, part: Part) -> _Events:
@@ -185,11 +208,12 @@ class Planner:
         return _Events(
             encoded.codes,
             sign,
-            np.full(count, not by_key),
+            np.full(count, not by_key and not part.by_key) | (sign > 0),
             part.partner,
             np.full(count, number),
             np.arange(count),
             reasons,
+            types == UPSERT,
         )
 
     def _by_key_only(self, part: Part) -> bool:
@@ -208,6 +232,25 @@ class Planner:
             unknown = [name for name in unknown if part.source.table.column(name).null_count < len(part.types)]
         if unknown:
             raise SchemaError(f"{place}: {unknown_name('column', unknown[0], schema.names)}")
+
+    def _settled_upserts(self, events: _Events) -> _Events:
+        """Each upsert as an insert, after the departure of the row with its key, where there is one by then."""
+        if not events.upsert.any() or events.reasons:
+            return events
+        if not self.rows.key:
+            raise SchemaError(f"table {shown(self.name)} has no key, and its source does not say which rows change")
+        key = self.rows.identity
+        known = (events.codes[key] != NULL).all(axis=0)
+        group, found = groups(events.codes, key), self.rows.find(events.codes) >= 0
+        there: dict[int, bool] = {}
+        before = []
+        for i in np.flatnonzero(known).tolist():
+            if events.upsert[i] and there.get(group[i], bool(found[i])):
+                before.append(i)
+            there[group[i]] = bool(events.sign[i] > 0)
+        made = events.with_departures(np.array(before, np.int64)) if before else events
+        made.upsert[:] = False
+        return made
 
     def _attempt(self, events: _Events) -> tuple[Effect, dict[int, str]]:
         """The net effect, and the reason for each event that stands in its way."""
@@ -323,13 +366,16 @@ class Planner:
             part, row = parts[events.part[event]], int(events.row[event])
             values = part.source.table.slice(row, 1).to_pylist()[0]
             reason = reasons.get(event) or f"its other half: {reasons[int(events.partner[event])]}"
-            made.append(Bad(self.name, part.source.place.row(row), CHANGE_TYPES[part.types[row]], values, reason))
+            kind = int(part.types[row])
+            change_type = CHANGE_TYPES[kind] if kind < len(CHANGE_TYPES) else "upsert"
+            made.append(Bad(self.name, part.source.place.row(row), change_type, values, reason))
         return made
 
 
 def _no_events(width: int) -> _Events:
     none = np.zeros(0, np.int64)
-    return _Events(np.zeros((width, 0), np.int64), none.astype(np.int8), none.astype(bool), none, none, none, {})
+    no = none.astype(bool)
+    return _Events(np.zeros((width, 0), np.int64), none.astype(np.int8), no, none, none, none, {}, no)
 
 
 def _without(events: _Events, reasons: dict[int, str]) -> npt.NDArray[np.bool_]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from holdfast.indexes.index import Index
+from holdfast.indexes.index import Index, MakeIndex
 from holdfast.indexes.named import DEFAULT, index_named
 from holdfast.indexes.pairs import Ids, Pairs
 from holdfast.indexes.plan import Group, compile_rule, describe, group_rules
@@ -25,7 +25,7 @@ from holdfast.violations.delta import RowChange, ViolationDelta
 from holdfast.violations.inclusion_index import InclusionIndex
 
 DEFAULT_CAP = 1_000_000
-LOADED_AT_ONCE, ASKED_AT_ONCE = 1 << 22, 1 << 12
+LOADED_AT_ONCE = 1 << 22
 
 Progress = Callable[[int, int], None]  # is told how many of how many rows are in their indexes, index by index
 
@@ -48,7 +48,7 @@ class Detector:
     """The violations of some rules. Begins with empty tables; the first load is a change like any other.
 
     `cap`: a rule with more violations than this is only counted in a change; `pairs` lists them on demand.
-    `index`: the name of the index that pair rules ask.
+    `index`: the index that pair rules ask, by name, or what makes it.
     """
 
     def __init__(
@@ -57,11 +57,11 @@ class Detector:
         schemas: Schemas,
         words: TextDictionary,
         cap: int | None = None,
-        index: str = DEFAULT,
+        index: str | MakeIndex = DEFAULT,
     ) -> None:
         self.checked, self.schemas, self.words = list(checked), schemas, words
         self.cap = DEFAULT_CAP if cap is None else cap
-        self._make_index = index_named(index)
+        self._make_index = index_named(index) if isinstance(index, str) else index
         self.counts = [0] * len(self.checked)
         for item in self.checked:
             require_fits(item.rule, schemas)
@@ -150,15 +150,13 @@ class Detector:
     def _pairs_of(self, index: Index, numbers: list[int], change: RowChange) -> list[ViolationDelta]:
         leave, leave_codes, come, come_codes = change.effective(index.group.columns)
         limits = np.array([self.cap if self.counts[i] <= self.cap else -1 for i in numbers])
-        before = index.counts.tolist()
-        removed, removed_listed = index.leave(leave, leave_codes, limits)
-        middle = index.counts.tolist()
-        added, added_listed = index.enter(come, come_codes, limits)
-        after = index.counts.tolist()
+        moved = index.change(leave, leave_codes, come, come_codes, limits)
         return [
-            ViolationDelta.between(added[k], removed[k])
-            if removed_listed[k] and added_listed[k]
-            else ViolationDelta(Pairs.none(), Pairs.none(), after[k] - middle[k], before[k] - middle[k], listed=False)
+            ViolationDelta.between(moved.added[k], moved.removed[k])
+            if moved.listed[k]
+            else ViolationDelta(
+                Pairs.none(), Pairs.none(), int(moved.count_added[k]), int(moved.count_removed[k]), listed=False
+            )
             for k in range(len(numbers))
         ]
 
@@ -204,7 +202,8 @@ class Detector:
             yield Pairs(ids[self._violate(item, self._table[number], rows.codes())][:limit])
             return
         index, place = self._index_of(number)
-        step, left = ASKED_AT_ONCE if limit is None else max(16, min(ASKED_AT_ONCE, limit)), limit
+        most = index.asked_at_once
+        step, left = most if limit is None else max(index.least_asked, min(most, limit)), limit
         for start in range(0, len(ids), step):
             part = ids[start : start + step]
             found = index.partners(part, rows.codes_of(part), place)[0].ordered().first(left)

@@ -1,0 +1,1 @@
+"""The pipeline: rulebooks fed by streams of changes, on Spark."""

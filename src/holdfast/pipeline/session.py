@@ -1,0 +1,51 @@
+"""Spark inside the process: a session with the Java and the Python that are here, quiet and on this machine only."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from holdfast.errors import NotAvailable
+from holdfast.java import find_java
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_CONF = {
+    "spark.ui.enabled": "false",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.shuffle.partitions": "4",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.sql.streaming.numRecentProgressUpdates": "5",
+    "spark.log.level": "ERROR",
+    "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "true",
+    "spark.ui.showConsoleProgress": "false",
+}
+
+
+def local_session(
+    master: str = "local[*]", conf: Mapping[str, str] | None = None, *, connect: bool = False
+) -> SparkSession:
+    """A Spark session in this process; with `connect`, its own Spark Connect server and a client of that."""
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError:
+        raise NotAvailable("this needs Spark: pip install 'holdfast[spark]'") from None
+    java = find_java()
+    if java is None:
+        raise NotAvailable("Spark needs Java 17 or newer: set JAVA_HOME, or pip install 'holdfast[jre]'")
+    os.environ["JAVA_HOME"] = str(java.home)
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    builder = SparkSession.builder.appName("holdfast")
+    builder = builder.remote(master) if connect else builder.master(master)
+    settings = _CONF | {"spark.sql.warehouse.dir": str(Path(tempfile.gettempdir()) / "holdfast-warehouse")}
+    for name, value in (settings | dict(conf or {})).items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
