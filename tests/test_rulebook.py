@@ -211,6 +211,14 @@ def test_drift_is_reported_and_the_update_applied(book):
     assert state(book) == [(0, 1, "a"), (1, 2, "B")]
 
 
+def test_a_delete_that_has_only_its_key_is_no_drift(book):
+    """In a change file all columns are there; a delete may leave the others empty."""
+    table = pa.table({"_change_type": ["delete", "delete"], "id": [1, 2], "name": [None, "other"]})
+    ((_, feeds),) = read_feed(table)
+    out = book.apply(feeds)
+    assert [(d.column, d.expected, d.stored) for d in out.drift] == [("name", "other", "b")]
+
+
 def test_composite_keys():
     table = pa.table({"a": [1, 1, 2], "b": ["x", "y", "x"], "c": [0, 0, 0]})
     book = Rulebook.create(None, table, key=["a", "b"])

@@ -232,7 +232,7 @@ class Rulebook:
             raise HoldfastError(f"a source is a text, not {shown(source)}")
         self._require_usable()
         self._require_writable()
-        batch = self._next_batch(source) if batch_id is None else batch_id
+        batch = self.next_batch(source) if batch_id is None else batch_id
         version = self.version + 1
         if self.knows(source, batch, offsets):
             return Outcome(self.version, batch, skipped=True)
@@ -461,8 +461,13 @@ class Rulebook:
             if isinstance(batch, int):
                 self._highest[source] = max(batch, self._highest.get(source, batch))
 
-    def _next_batch(self, source: str) -> int:
+    def next_batch(self, source: str) -> int:
+        """The number that follows the last one of a source."""
         return self._highest.get(source, 0) + 1
+
+    def last_offsets(self, source: str) -> str | None:
+        """What the last batch of a source was made of."""
+        return next(reversed(self._seen[source].values())) if self._seen.get(source) else None
 
     def knows(self, source: str, batch: str | int, offsets: str | None = None) -> bool:
         """Whether this batch was applied already; an error where it was made of something else then."""
@@ -482,6 +487,15 @@ class Rulebook:
     @property
     def version(self) -> int:
         return int(self._log.records[-1]["version"]) if self._log.records else 0
+
+    @property
+    def tables(self) -> dict[str, TableOptions]:
+        """The tables, with their columns and keys."""
+        return dict(self._tables)
+
+    def run_on(self, executor: Executor | None) -> None:
+        """Lets violations be searched on an executor, or in this process again."""
+        self._executor, self._detector = executor, None
 
     @property
     def schemas(self) -> dict[str, Schema]:

@@ -80,7 +80,7 @@ def check_command(
 ) -> None:  # fmt: skip
     """Find every row and pair of rows that violates a rule."""
     wanted = rules_of(rules, rule)
-    _fails(set(), fail_on)
+    fails(set(), fail_on)
     if not wanted:
         raise HoldfastError("say which rules to check: --rules rules.yml, or --rule 'zip -> city'")
     announce()
@@ -92,7 +92,7 @@ def check_command(
     broken: set[str] = {
         e.severity for e, r in zip(found.entries, results, strict=True) if r.count and r.error > e.tolerance
     }
-    if _fails(broken, fail_on):
+    if fails(broken, fail_on):
         raise typer.Exit(VIOLATED)
 
 
@@ -130,7 +130,7 @@ def _sides(pair: list[Any]) -> Record:
     return dict(zip(("t", "s"), pair, strict=False))
 
 
-def _fails(severities: set[str], fail_on: str) -> bool:
+def fails(severities: set[str], fail_on: str) -> bool:
     levels = {"error": {"error"}, "warn": {"error", "warn"}, "none": set()}
     if fail_on not in levels:
         raise HoldfastError(f"--fail-on is error, warn or none, not {fail_on!r}")
@@ -162,7 +162,7 @@ def apply_command(
     fail_on: FailOn = "error",
 ) -> None:
     """Apply the batches of a change file and show which violations came and went."""
-    _fails(set(), fail_on)
+    fails(set(), fail_on)
     if format not in (Format.TABLE, Format.JSON, Format.CSV):
         raise HoldfastError(f"apply prints table, json or csv, not {format}")
     announce()
@@ -178,7 +178,7 @@ def apply_command(
                 _print_batch(record, format)
     if format is Format.JSON:
         print(as_json(records[0] if len(records) == 1 else {"batches": records}))
-    if _fails(broken, fail_on):
+    if fails(broken, fail_on):
         raise typer.Exit(VIOLATED)
 
 

@@ -21,9 +21,7 @@ _CONF = {
     "spark.sql.shuffle.partitions": "4",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     "spark.sql.streaming.numRecentProgressUpdates": "5",
-    "spark.log.level": "ERROR",
     "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "true",
     "spark.ui.showConsoleProgress": "false",
 }
@@ -45,7 +43,10 @@ def local_session(
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     builder = SparkSession.builder.appName("holdfast")
     builder = builder.remote(master) if connect else builder.master(master)
-    settings = _CONF | {"spark.sql.warehouse.dir": str(Path(tempfile.gettempdir()) / "holdfast-warehouse")}
+    quiet = f"-Dlog4j2.configurationFile=file:{Path(__file__).with_name('log4j2.properties')}"
+    java_options = f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC {quiet}"
+    settings = _CONF | {"spark.driver.extraJavaOptions": java_options}
+    settings |= {"spark.sql.warehouse.dir": str(Path(tempfile.gettempdir()) / "holdfast-warehouse")}
     for name, value in (settings | dict(conf or {})).items():
         builder = builder.config(name, value)
     return builder.getOrCreate()

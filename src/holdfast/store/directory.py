@@ -26,6 +26,9 @@ class Directory(Protocol):
     def make(self, *folders: str) -> None:
         """Makes the folders; FileExistsError where something else is there already."""
 
+    def make_folder(self, folder: str) -> None:
+        """Makes one more folder, if it is not there."""
+
     def names(self, folder: str) -> list[str]:
         """The names in a folder, sorted, without those that begin with a dot; none where there is no such folder."""
 
@@ -65,6 +68,10 @@ class LocalDirectory:
             raise FileExistsError(str(self.path))
         for directory in (self.path, *(self.path / folder for folder in folders)):
             self._disk.make_directory(directory)
+
+    def make_folder(self, folder: str) -> None:
+        if not (self.path / folder).is_dir():
+            self._disk.make_directory(self.path / folder)
 
     def _strangers(self, folders: tuple[str, ...]) -> bool:
         return any(child.name not in (*folders, _LOCK) for child in self.path.iterdir())
@@ -140,6 +147,9 @@ class RemoteDirectory:
         found = self._fs.ls(self._root, detail=False) if self._fs.exists(self._root) else []
         if any(str(path).rstrip("/").rpartition("/")[2] not in folders for path in found):
             raise FileExistsError(self._url)
+
+    def make_folder(self, folder: str) -> None:
+        """A prefix needs no making."""
 
     def names(self, folder: str) -> list[str]:
         self._fs.invalidate_cache()

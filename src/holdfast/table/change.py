@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ import pyarrow.compute as pc
 
 from holdfast.errors import HoldfastError, Place, ReadError, SchemaError, shown
 from holdfast.table.options import TableOptions
-from holdfast.table.read import LONE_NAME, RowsSource, Source, read
+from holdfast.table.read import JSON_NAMES, LONE_NAME, RowsSource, Source, read, read_json_texts
 from holdfast.table.schema import unknown_name
 
 CHANGE_TYPE, BATCH, TABLE = "_change_type", "_batch", "_table"
@@ -163,7 +164,8 @@ def read_feed(data: Any, *, batch: str | None = None) -> list[tuple[str | None, 
     The table has `_change_type` and optionally `_batch` and `_table`; other columns that begin with `_` are
     ignored metadata. A batch may not come back once another one has begun.
     """
-    source = read(data)
+    is_json = isinstance(data, str | Path) and str(data).lower().endswith(JSON_NAMES)
+    source = read_json_texts(Path(data)) if is_json else read(data)
     table = source.table
     if CHANGE_TYPE not in table.column_names:
         raise ReadError(

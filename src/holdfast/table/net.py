@@ -208,13 +208,20 @@ class Planner:
         return _Events(
             encoded.codes,
             sign,
-            np.full(count, not by_key and not part.by_key) | (sign > 0),
+            self._is_full(encoded.codes, types, by_key or part.by_key) | (sign > 0),
             part.partner,
             np.full(count, number),
             np.arange(count),
             reasons,
             types == UPSERT,
         )
+
+    def _is_full(self, codes: Codes, types: npt.NDArray[np.int8], by_key: bool) -> npt.NDArray[np.bool_]:
+        """Whether more than the key of each row is known; a delete that has nothing else names the row by key."""
+        rest = np.setdiff1d(np.arange(len(codes)), self.rows.identity)
+        if by_key or not len(rest):
+            return np.full(len(types), not by_key)
+        return np.asarray((types != DELETE) | (codes[rest] != NULL).any(axis=0))
 
     def _by_key_only(self, part: Part) -> bool:
         only_deletes = bool((part.types == DELETE).all())

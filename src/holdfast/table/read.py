@@ -6,6 +6,7 @@ Nothing is imported that the user did not import: frames are recognised by what 
 from __future__ import annotations
 
 import csv
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -33,6 +34,7 @@ from holdfast.table.schema import (
 )
 
 LONE_NAME = "data"
+JSON_NAMES = (".json", ".jsonl", ".ndjson")
 
 
 @dataclass(frozen=True)
@@ -233,6 +235,43 @@ def _read_json_lines(path: Path) -> pa.Table:
     return pa.json.read_json(path, pa.json.ReadOptions(block_size=block))
 
 
+def read_json_texts(path: Path) -> Source:
+    """A JSON lines file whose columns are known: texts and numbers as they are written, to be read by the columns'
+    kinds. JSON has no dates and decimals of its own."""
+    rows: list[dict[str, Any]] = []
+    try:
+        with path.open(encoding="utf-8") as file:
+            for number, line in enumerate(file, start=1):
+                if line.strip():
+                    rows.append(_json_row(line, f"{path}, line {number}"))
+    except FileNotFoundError:
+        raise ReadError(f"{path}: there is no such file") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise ReadError(f"{path}: cannot be read: {error}") from error
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    columns = {name: _json_column(path, name, [row.get(name) for row in rows]) for name in names}
+    return Source(path.stem, pa.table(columns), Place(str(path)), textual=True)
+
+
+def _json_row(line: str, place: str) -> dict[str, Any]:
+    try:
+        row = json.loads(line, parse_float=str)
+    except ValueError as error:
+        raise ReadError(f"{place}: not JSON: {error}") from None
+    if not isinstance(row, dict):
+        raise ReadError(f"{place}: {shown(row)} is not a row; an object is expected")
+    return row
+
+
+def _json_column(path: Path, name: str, values: list[Any]) -> pa.Array:
+    if any(isinstance(value, str) for value in values):
+        values = [v if v is None or isinstance(v, str | list | dict) else json.dumps(v) for v in values]
+    try:
+        return pa.array(values)
+    except (pa.ArrowException, OverflowError) as error:
+        raise ReadError(f"{path}, column {shown(name)}: {error}") from None
+
+
 def _read_feather(path: Path) -> pa.Table:
     return pa.feather.read_table(path)
 
@@ -243,9 +282,7 @@ _READERS = {
     ".arrow": _read_feather,
     ".feather": _read_feather,
     ".ipc": _read_feather,
-    ".json": _read_json_lines,
-    ".jsonl": _read_json_lines,
-    ".ndjson": _read_json_lines,
+    **dict.fromkeys(JSON_NAMES, _read_json_lines),
 }
 
 

@@ -1,0 +1,94 @@
+"""`holdfast watch`: a pipeline, with what it does told as it happens."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from holdfast.cli.books import VIOLATED, FailOn, announce, fails
+from holdfast.cli.output import Format
+from holdfast.errors import HoldfastError
+
+Record = dict[str, Any]
+
+
+def watch_command(
+    pipeline: Annotated[Path, typer.Argument(help="The pipeline file (YAML).", show_default=False)],
+    master: Annotated[str, typer.Option(help="Spark's master, where this starts Spark itself.")] = "local[*]",
+    remote: Annotated[str | None, typer.Option(help="A Spark Connect address (sc://host) to use instead.")] = None,
+    once: Annotated[
+        bool, typer.Option("--once", help="Take what is there and stop, whatever the trigger says.")
+    ] = False,
+    format: Annotated[Format, typer.Option("--format", help="table, or json: a line for each version.")] = Format.TABLE,
+    fail_on: FailOn = "error",
+) -> None:
+    """Follow a source of changes: a rulebook that stays true, and sinks that are told."""
+    from holdfast.pipeline.config import Trigger, load_pipeline
+    from holdfast.pipeline.session import local_session
+    from holdfast.pipeline.stream import make_book, watch
+    from holdfast.rulebook import Rulebook
+
+    if format not in (Format.TABLE, Format.JSON):
+        raise HoldfastError(f"watch prints table or json, not {format}")
+    fails(set(), fail_on)
+    config = load_pipeline(pipeline)
+    if once:
+        config = config.model_copy(update={"trigger": Trigger(every=None)})
+    announce()
+    log = Console(stderr=True)
+    log.print(f"starting Spark ({remote or master})", highlight=False)
+    spark = local_session(remote or master, connect=remote is not None)
+    try:
+        if make_book(config, spark):
+            log.print(f"made the rulebook {config.book}", highlight=False)
+        with Rulebook.open(config.book) as book:
+            severity = {entry.id: entry.severity for entry in book.entries}
+        teller = Teller(Console(), format)
+        watch(config, spark, teller)
+    finally:
+        spark.stop()
+    if fails({severity.get(rule, "error") for rule in teller.broken}, fail_on):
+        raise typer.Exit(VIOLATED)
+
+
+class Teller:
+    """A line for each version: what came and went, how fast, and how far behind."""
+
+    def __init__(self, out: Console, format: Format) -> None:
+        self._out, self._format, self._since = out, format, time.monotonic()
+        self.broken: set[str] = set()
+
+    def __call__(self, record: Record, progress: Record | None) -> None:
+        now = time.monotonic()
+        rows = {what: sum(t[what] for t in record["tables"].values()) for what in ("inserted", "deleted", "updated")}
+        changed = {rule: counts for rule, counts in record["violations"].items() if counts[0] or counts[1]}
+        self.broken |= {rule for rule, counts in changed.items() if counts[0]}
+        if self._format is Format.JSON:
+            self._out.print(json.dumps(record), soft_wrap=True, highlight=False, markup=False)
+        else:
+            self._tell(record, rows, changed, sum(rows.values()) / max(now - self._since, 1e-3), _lag(progress))
+        self._since = now
+
+    def _tell(self, record: Record, rows: dict[str, int], changed: Record, speed: float, lag: str) -> None:
+        parts = [f"version {record['version']}, batch {record['batch']}: +{rows['inserted']:,} -{rows['deleted']:,}"]
+        parts[0] += f" ~{rows['updated']:,} rows, {speed:,.0f} rows/s{lag}"
+        for what in ("quarantined", "drift"):
+            if record[what]:
+                parts.append(f"  {what}: {record[what]:,} rows")
+        parts += [f"  {rule}: +{c[0]:,} -{c[1]:,} violations, {c[2]:,} now" for rule, c in changed.items()]
+        self._out.print("\n".join(parts), highlight=False, markup=False)
+
+
+def _lag(progress: Record | None) -> str:
+    """How much the source has that was not taken yet, where it says so."""
+    for source in (progress or {}).get("sources", []):
+        metrics = source.get("metrics") or {}
+        behind = metrics.get("numFilesOutstanding") or metrics.get("maxOffsetsBehindLatest")
+        if behind:
+            return f", {behind} behind"
+    return ""

@@ -1,0 +1,138 @@
+"""Debezium's change events (JSON) as changes of tables.
+
+Rows come as `after`, go as `before`. Events may carry a schema, which is only needed for the units of times. Deliveries
+may repeat: what comes replaces what has its key.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from holdfast.errors import Place, ReadError, SchemaError, shown
+from holdfast.table.change import DELETE, UPSERT, Feed, Part
+from holdfast.table.kind import Kind
+from holdfast.table.options import TableOptions
+from holdfast.table.read import Source
+from holdfast.table.schema import Column, unknown_name
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECONDS = 10**14  # a time after 1973 in microseconds is larger than any in milliseconds before the year 5138
+
+
+class _Rows:
+    """The rows of one table, in order."""
+
+    def __init__(self) -> None:
+        self.rows: list[dict[str, Any]] = []
+        self.types: list[int] = []
+        self.places: list[str] = []
+
+    def add(self, kind: int, row: dict[str, Any], place: str) -> None:
+        self.rows.append(row)
+        self.types.append(kind)
+        self.places.append(place)
+
+
+class _Places(Place):
+    def __init__(self, source: str, places: list[str]) -> None:
+        super().__init__(source)
+        object.__setattr__(self, "_places", places)
+
+    def row(self, index: int) -> str:
+        return str(self._places[index])  # type: ignore[attr-defined]
+
+
+def feeds_of(lines: Iterable[tuple[str, str | None]], tables: Mapping[str, TableOptions], source: str) -> list[Feed]:
+    """(place, JSON text) of events in order -> the feeds of their tables. A tombstone is passed over."""
+    by_table: dict[str, _Rows] = {}
+    for place, text in lines:
+        if text is not None and text.strip():
+            _add(by_table, place, text, tables)
+    return [_feed(name, rows, tables[name], source) for name, rows in by_table.items()]
+
+
+def _add(by_table: dict[str, _Rows], place: str, text: str, tables: Mapping[str, TableOptions]) -> None:
+    try:
+        event = json.loads(text)
+    except ValueError as error:
+        raise ReadError(f"{place}: not JSON: {error}") from None
+    payload = event.get("payload", event) if isinstance(event, dict) else None
+    if payload is None:
+        return
+    if not isinstance(payload, dict) or "op" not in payload:
+        raise ReadError(f"{place}: not a Debezium event: it has no `op`")
+    operation, before, after = payload["op"], payload.get("before"), payload.get("after")
+    if operation in ("t", "m"):  # truncate and message are no rows
+        if operation == "t":
+            raise ReadError(f"{place}: the source table was truncated; make the rulebook anew")
+        return
+    name = _table_of(payload, place, tables)
+    key, rows = tables[name].key, by_table.setdefault(name, _Rows())
+    if not key:
+        raise SchemaError(f"table {shown(name)}: Debezium events need a key")
+    if operation == "d":
+        rows.add(DELETE, _required(before, "before", place), place)
+        return
+    if operation not in ("c", "u", "r"):
+        raise ReadError(f"{place}: {shown(operation)} is not an operation that Debezium has")
+    row = _required(after, "after", place)
+    if operation == "u" and before and any(before.get(k) != row.get(k) for k in key):
+        rows.add(DELETE, before, place)
+    rows.add(UPSERT, row, place)
+
+
+def _required(row: Any, name: str, place: str) -> dict[str, Any]:
+    if not isinstance(row, dict):
+        raise ReadError(f"{place}: the event has no `{name}`")
+    return row
+
+
+def _table_of(payload: dict[str, Any], place: str, tables: Mapping[str, TableOptions]) -> str:
+    if len(tables) == 1:
+        return next(iter(tables))
+    name = (payload.get("source") or {}).get("table") or (payload.get("source") or {}).get("collection")
+    if name not in tables:
+        raise SchemaError(f"{place}: {unknown_name('table', str(name), list(tables))}")
+    return str(name)
+
+
+def _feed(name: str, rows: _Rows, options: TableOptions, source: str) -> Feed:
+    names = list(dict.fromkeys(column for row in rows.rows for column in row))
+    columns = {}
+    for column in names:
+        values = [row.get(column) for row in rows.rows]
+        if column in options.schema:
+            values = [_value(v, options.schema.column(column)) for v in values]
+        columns[column] = _array(values, source, column)
+    part = Source(name, pa.table(columns), _Places(source, rows.places))
+    return Feed(Part.by_keys(part, np.array(rows.types, np.int8)), name)
+
+
+def _array(values: list[Any], source: str, column: str) -> pa.Array:
+    try:
+        return pa.array(values)
+    except (pa.ArrowException, OverflowError) as error:
+        raise ReadError(f"{source}, column {shown(column)}: {error}") from None
+
+
+def _value(value: Any, column: Column) -> Any:
+    """A JSON value as the column's kind has it: times may be numbers, decimals texts."""
+    if value is None:
+        return None
+    if column.kind is Kind.DATE:
+        return date(1970, 1, 1) + timedelta(days=value) if isinstance(value, int) else date.fromisoformat(str(value))
+    if column.kind is Kind.TIMESTAMP:
+        if isinstance(value, int):
+            scale = 1 if abs(value) >= _MICROSECONDS else 1000
+            return _EPOCH + timedelta(microseconds=value * scale)
+        return datetime.fromisoformat(str(value).replace("Z", "+00:00"))
+    if column.kind in (Kind.DECIMAL, Kind.FLOAT) and isinstance(value, int | float | str):
+        return Decimal(str(value)) if column.kind is Kind.DECIMAL else float(value)
+    return value

@@ -1,0 +1,259 @@
+"""A pipeline at work: each micro-batch becomes a change, the change a version, and the version is told to the sinks.
+
+Everything is recovered from the rulebook's manifest: a batch that was applied is skipped, a version that was not told
+is told. `run_batch` may run in another process (Spark Connect), so it is given the pipeline's text and nothing else.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+import shutil
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from holdfast.check import entries_of
+from holdfast.errors import HoldfastError, NotAvailable
+from holdfast.executors.executor import Executor
+from holdfast.pipeline.config import DeltaSource, JdbcSource, Pipeline
+from holdfast.pipeline.sinks import Outbox
+from holdfast.pipeline.sources import Batch, JdbcTables, stream_of
+from holdfast.rulebook import Rulebook
+from holdfast.rules.rulefile import RuleEntry
+from holdfast.store.directory import directory_at
+from holdfast.store.store import Store
+from holdfast.table.change import Feed
+from holdfast.table.read import schema_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming import StreamingQuery
+
+Record = dict[str, Any]
+OnVersion = Callable[[Record, Record | None], None]  # the record of a version, Spark's progress
+ROWS_IN_PROCESS = 20_000_000  # with more, "auto" takes the executors
+_POLL = 0.2
+_ERROR = re.compile(r"holdfast\.errors\.(\w+): (.*)")
+
+
+class Follower:
+    """A rulebook that takes the batches of a pipeline and tells its sinks."""
+
+    def __init__(self, pipeline: Pipeline, spark: SparkSession) -> None:
+        self.pipeline = pipeline
+        self.book = Rulebook.open(pipeline.book)
+        self.place, self.reason = place_of(pipeline, self.book)
+        if self.place == "spark":
+            self.book.run_on(spark_executor(pipeline, spark))
+        self._outbox = Outbox(pipeline, spark)
+        self.book.needed_from = self._outbox.needed_from
+        self._outbox.deliver(self.book)
+
+    def take(self, batch: Batch, number: int) -> None:
+        """Applies a batch, unless it was applied already."""
+        name, book = self.pipeline.name, self.book
+        if not book.knows(name, number, batch.offsets):
+            feeds = batch.read(book.tables)
+            if self.pipeline.new_columns == "accept":
+                self._accept_columns(feeds)
+            book.apply(feeds, number, source=name, on_error=self.pipeline.on_error, offsets=batch.offsets)
+        self._outbox.deliver(book)
+
+    def _accept_columns(self, feeds: list[Feed]) -> None:
+        """Adds the columns that the feeds have and the tables do not."""
+        added: dict[str, dict[str, str]] = {}
+        for feed in feeds:
+            table = feed.table or next(iter(self.book.tables))
+            for name, type_text in _unknown_columns(feed, self.book, table).items():
+                added.setdefault(table, {}).setdefault(name, type_text)
+        if added:
+            self.book.alter(columns=added)
+
+
+def _unknown_columns(feed: Feed, book: Rulebook, table: str) -> dict[str, str]:
+    options, source = book.tables[table], feed.part.source
+    names = [n for n in source.table.column_names if n not in options.schema and n not in options.ignored]
+    if source.shared:
+        names = [n for n in names if source.table.column(n).null_count < source.table.num_rows]
+    return {c.name: c.type_text for c in schema_of(source.only(names)).columns}
+
+
+def place_of(pipeline: Pipeline, book: Rulebook) -> tuple[str, str]:
+    """Where violations are searched, `process` or `spark`, and why."""
+    if pipeline.executor != "auto":
+        return pipeline.executor, "as the pipeline says"
+    rows = sum(book.count(name) for name in book.tables)
+    if rows > ROWS_IN_PROCESS:
+        return "spark", f"{rows:,} rows are more than {ROWS_IN_PROCESS:,}"
+    return "process", f"{rows:,} rows are at most {ROWS_IN_PROCESS:,}"
+
+
+def spark_executor(pipeline: Pipeline, spark: SparkSession) -> Executor:
+    """Spark's executors, with a directory beside the book for what they read and write."""
+    from holdfast.executors.spark import SparkExecutor
+
+    if "://" in pipeline.book:
+        raise NotAvailable("executor: spark needs a book in a directory that all workers share, not an object store")
+    return SparkExecutor(spark, Path(f"{pipeline.book}-work"))
+
+
+_FOLLOWERS: dict[str, Follower] = {}
+_LOCK = threading.Lock()
+
+
+def run_batch(text: str, frame: DataFrame, number: int) -> None:
+    """What Spark calls for each micro-batch."""
+    pipeline = Pipeline.model_validate_json(text)
+    with _LOCK:
+        if pipeline.book not in _FOLLOWERS:
+            _FOLLOWERS[pipeline.book] = Follower(pipeline, frame.sparkSession)
+        _FOLLOWERS[pipeline.book].take(stream_of(pipeline).batch(frame, number), number)
+
+
+def close_book(pipeline: Pipeline) -> None:
+    """Lets others write, where the batches ran in this process."""
+    with _LOCK:
+        follower = _FOLLOWERS.pop(pipeline.book, None)
+        if follower is not None:
+            follower.book.close()
+            shutil.rmtree(f"{pipeline.book}-work", ignore_errors=True)
+
+
+def make_book(pipeline: Pipeline, spark: SparkSession) -> bool:
+    """Makes the rulebook from the tables, unless there is one; whether it did."""
+    if directory_at(pipeline.book).names("manifests"):
+        return False
+    rules = pipeline.rules if isinstance(pipeline.rules, str) else [_rule(rule) for rule in pipeline.rules]
+    Rulebook.create(
+        pipeline.book,
+        {name: _base(pipeline, name, spark) for name in pipeline.tables},
+        kinds=pipeline.kinds,
+        rules=entries_of(Path(rules) if isinstance(rules, str) else rules),
+        key={name: table.key for name, table in pipeline.tables.items() if table.key is not None},
+        types={name: table.types for name, table in pipeline.tables.items() if table.types},
+        exclude={name: table.exclude for name, table in pipeline.tables.items() if table.exclude} or None,
+        nulls=pipeline.nulls,
+        rule_nulls=pipeline.rule_nulls,
+        keep=pipeline.keep,
+        outbox=True,
+    ).close()
+    return True
+
+
+def _rule(rule: str | dict[str, Any]) -> str | RuleEntry:
+    return rule if isinstance(rule, str) else RuleEntry.model_validate(rule)
+
+
+def _base(pipeline: Pipeline, name: str, spark: SparkSession) -> Any:
+    base, source = pipeline.tables[name].base, pipeline.source
+    if base is not None:
+        return base
+    if isinstance(source, DeltaSource):
+        reader = spark.read.format("delta").option("versionAsOf", source.starting_version - 1)
+        return reader.load(source.path) if "/" in source.path else reader.table(source.path)
+    assert isinstance(source, JdbcSource)
+    table = source.tables[name]
+    return spark.read.format("jdbc").options(url=source.url, dbtable=table.table, **source.options).load()
+
+
+def watch(pipeline: Pipeline, spark: SparkSession, on_version: OnVersion | None = None) -> None:
+    """Runs a pipeline until its source has no more, or for ever; `on_version` is told every version once.
+
+    Ctrl-C ends it after the batch at work; nothing is lost either way.
+    """
+    make_book(pipeline, spark)
+    told = _Teller(pipeline, on_version)
+    try:
+        if isinstance(pipeline.source, JdbcSource):
+            _poll_jdbc(pipeline, spark, told)
+        else:
+            _follow_stream(pipeline, spark, told)
+    finally:
+        close_book(pipeline)
+
+
+class _Teller:
+    """Tells versions as their manifests appear, whichever process made them."""
+
+    def __init__(self, pipeline: Pipeline, on_version: OnVersion | None) -> None:
+        self._directory, self._on_version = directory_at(pipeline.book), on_version
+        self._last = Store.open(self._directory).version
+
+    def look(self, progress: Record | None = None) -> None:
+        if self._on_version is None:
+            return
+        store = Store.open(self._directory)
+        kept = store.versions()
+        for version in range(max(self._last + 1, kept[0]), store.version + 1):
+            try:
+                self._on_version(store.manifest_of(version).record, progress)
+            except FileNotFoundError:  # forgotten meanwhile
+                continue
+        self._last = store.version
+
+
+def _follow_stream(pipeline: Pipeline, spark: SparkSession, told: _Teller) -> None:
+    batch = functools.partial(run_batch, pipeline.model_dump_json())
+    writer = stream_of(pipeline).frame(spark).writeStream.foreachBatch(batch).queryName(pipeline.name)
+    writer = writer.option("checkpointLocation", pipeline.checkpoint_path)
+    every = pipeline.trigger.every
+    query = (writer.trigger(availableNow=True) if every is None else writer.trigger(processingTime=every)).start()
+    try:
+        while query.isActive:
+            told.look(_progress(query))
+            time.sleep(_POLL)
+    finally:
+        if query.isActive:
+            query.stop()
+    told.look(_progress(query))
+    error = query.exception()
+    if error is not None:
+        raise _readable(str(error))
+
+
+def _progress(query: StreamingQuery) -> Record | None:
+    last = query.lastProgress
+    return None if last is None else dict(last) if isinstance(last, dict) else vars(last)
+
+
+def _readable(text: str) -> HoldfastError:
+    """Our own message, out of what Spark wraps around it."""
+    found = _ERROR.findall(text)
+    return HoldfastError(found[-1][1] if found else text.strip())
+
+
+def _poll_jdbc(pipeline: Pipeline, spark: SparkSession, told: _Teller) -> None:
+    assert isinstance(pipeline.source, JdbcSource)
+    follower = _FOLLOWERS[pipeline.book] = Follower(pipeline, spark)
+    tables = JdbcTables(pipeline.source)
+    while True:
+        offsets = follower.book.last_offsets(pipeline.name)
+        batch = tables.batch(spark, offsets)
+        if batch is not None:
+            follower.take(batch, follower.book.next_batch(pipeline.name))
+            told.look()
+        elif pipeline.trigger.every is None:
+            return
+        if pipeline.trigger.every is not None:
+            time.sleep(seconds(pipeline.trigger.every))
+
+
+def seconds(text: str) -> float:
+    """`10 seconds`, `500 ms`, `2 minutes`.
+
+    >>> seconds("2 minutes"), seconds("500 ms")
+    (120.0, 0.5)
+    """
+    found = re.fullmatch(r"\s*([0-9.]+)\s*(ms|milliseconds?|s|seconds?|m|minutes?|h|hours?)\s*", text)
+    if found is None:
+        raise HoldfastError(f"{text!r} is not a time; write `10 seconds` or `2 minutes`")
+    unit = found[2]
+    factor = (
+        0.001
+        if unit.startswith("m") and unit not in ("m", "minute", "minutes")
+        else {"s": 1, "m": 60, "h": 3600}[unit[0]]
+    )
+    return float(found[1]) * factor
