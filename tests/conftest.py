@@ -30,6 +30,7 @@ def spark():
 
     os.environ["PYTHONPATH"] = str(ROOT)  # tasks import the tests' functions
     session = local_session("local[2]", {"spark.sql.shuffle.partitions": "2"}, connect=CONNECT)
+    session.conf.set("spark.holdfast.owner", "tests")  # commands that find it leave it running
     yield session
     session.stop()
 

@@ -22,16 +22,18 @@ def test_the_installed_command():
     assert done.stdout == f"holdfast {holdfast.__version__}\n"
 
 
-def test_the_demo_loads_changes_and_reopens(tmp_path, capsys):
-    arguments = ["demo", "--rows", "400", "--batches", "4", "--seed", "3", "--directory", str(tmp_path / "book")]
+@pytest.mark.spark
+def test_the_demo_follows_a_stream_on_spark(spark, tmp_path, capsys):
+    arguments = ["demo", "--rows", "400", "--batches", "5", "--seed", "3", "--directory", str(tmp_path / "demo")]
     assert main.status_of(arguments) == 0
     out = capsys.readouterr().out
-    assert "decimal(2)" in out and "breaks" in out
-    assert "reopened at version 4: 80 customers" in out
-    book = holdfast.Rulebook.open(tmp_path / "book")
-    assert book.version == 4 and book.history().num_rows == 2 + 4
+    assert "decimal(2)" in out and "planted a break of" in out and "violations went" in out
+    assert "reopened at version 5: 80 customers" in out and "told to the Parquet sink" in out
+    book = holdfast.Rulebook.open(tmp_path / "demo" / "book")
+    assert book.version == 5 and book.history().num_rows == 2 + 5
     assert main.status_of(arguments) == 2  # the directory exists now
-    assert "exists already" in capsys.readouterr().err
+    assert "is not empty" in capsys.readouterr().err
+    assert spark.range(3).count() == 3  # a session that was there stays
 
 
 def test_doctor_names_what_it_found(capsys):

@@ -1,93 +1,143 @@
-"""The demo: generated orders and customers, a durable rulebook, a stream of changes."""
+"""The demo: generated orders and customers on embedded Spark, a landing directory, a rulebook that stays true."""
 
 from __future__ import annotations
 
+import os
 import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
+import pyarrow.parquet as pq
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
+from ruamel.yaml import YAML
 
+from holdfast.errors import HoldfastError
 from holdfast.generate import Batch, Stream, orders
-from holdfast.outcome import Outcome
 from holdfast.rulebook import Rulebook
+
+Record = dict[str, Any]
+_LONG_AGO = 1_700_000_000  # the landing files' times: one second apart, in order
 
 
 def run_demo(out: Console, log: Console, rows: int, batches: int, seed: int, directory: Path | None) -> None:
-    """Creates, changes, closes and reopens a rulebook, and shows each step."""
+    """The main job: base load, change files through Structured Streaming, violations, sinks, summary."""
+    from holdfast.pipeline.config import load_pipeline
+    from holdfast.pipeline.session import running
+    from holdfast.pipeline.stream import make_book, watch
+
     with _directory(directory) as place:
-        stream = orders(rows, seed)
-        log.print(f"creating a rulebook for {rows:,} orders and their customers in {place}")
         started = time.perf_counter()
-        with Rulebook.create(place, stream.tables, key=stream.keys, rules=stream.rules) as book:
-            _show_schemas(out, book)
-            applied = list(_apply_all(book, stream, batches, log))
-            _show_batches(out, applied)
-            _show_last_break(out, book, applied)
-        with Rulebook.open(place) as book:
-            counts = ", ".join(f"{book.count(name):,} {name}" for name in book.schemas)
-            standing = sum(book.count_violations(entry.id) > 0 for entry in book.entries)
-            out.print(f"reopened at version {book.version}: {counts}; {standing} of {len(book.entries)} rules violated")
-        log.print(f"done in {time.perf_counter() - started:.1f} s")
+        stream = orders(rows, seed)
+        changes = list(_write(stream, place, batches, max(10, rows // 20), log))
+        pipeline = load_pipeline(place / "pipeline.yml")
+        log.print("starting Spark in this process", highlight=False)
+        with running() as spark:
+            log.print(f"loading {rows:,} orders and their customers, checking {len(stream.rules)} rules")
+            make_book(pipeline, spark)
+            with Rulebook.open(pipeline.book) as book:
+                _show_tables(out, book)
+            shown = Progress(out, changes, {entry.id: entry.rule for entry in book.entries})
+            log.print(f"following {batches} change files through Structured Streaming", highlight=False)
+            watch(pipeline, spark, shown)
+        shown.require_all()
+        _show_last_break(out, pipeline.book, changes)
+        _show_summary(out, pipeline.book, place)
+        log.print(f"done in {time.perf_counter() - started:.1f} s", highlight=False)
 
 
 @contextmanager
 def _directory(chosen: Path | None) -> Iterator[Path]:
     if chosen is not None:
+        if chosen.exists() and any(chosen.iterdir()):
+            raise HoldfastError(f"{chosen} is not empty; give a new directory")
+        chosen.mkdir(parents=True, exist_ok=True)
         yield chosen
         return
     with tempfile.TemporaryDirectory(prefix="holdfast-demo-") as name:
-        yield Path(name) / "book"
+        yield Path(name)
 
 
-def _apply_all(book: Rulebook, stream: Stream, batches: int, log: Console) -> Iterator[tuple[Batch, Outcome]]:
-    size = max(10, book.count(stream.moving) // 20)
-    for batch in track(stream.batches(batches, size), "applying changes", batches, console=log):
-        yield batch, book.apply(batch.changes, batch_id=batch.number, source="demo")
+def _write(stream: Stream, place: Path, batches: int, size: int, log: Console) -> Iterator[Batch]:
+    """Base tables, change files and the pipeline file; gives the batches."""
+    (place / "base").mkdir()
+    (place / "landing").mkdir()
+    for name, table in stream.tables.items():
+        pq.write_table(table, place / "base" / f"{name}.parquet")
+    for batch in track(stream.batches(batches, size), "writing change files", batches, console=log, transient=True):
+        file = place / "landing" / f"{batch.number:04d}.parquet"
+        pq.write_table(batch.feed(), file)
+        os.utime(file, (_LONG_AGO + batch.number,) * 2)
+        yield batch
+    pipeline = {
+        "name": "demo",
+        "book": "book",
+        "tables": {n: {"base": f"base/{n}.parquet", "key": list(key)} for n, key in stream.keys.items()},
+        "rules": list(stream.rules),
+        "source": {"kind": "files", "path": "landing", "files_per_batch": 1},
+        "keep": batches + 1,
+        "sinks": [{"kind": "parquet", "path": "told"}],
+    }
+    YAML(typ="safe").dump(pipeline, place / "pipeline.yml")
 
 
-def _show_schemas(out: Console, book: Rulebook) -> None:
+def _show_tables(out: Console, book: Rulebook) -> None:
+    shown = Table()
+    for heading in ("table", "rows", "columns"):
+        shown.add_column(heading)
     for name, schema in book.schemas.items():
-        shown = Table(title=f"{name}: {book.count(name):,} rows", title_justify="left")
-        shown.add_column("column")
-        shown.add_column("kind")
-        for column in schema.columns:
-            shown.add_row(column.name, column.type_text)
-        out.print(shown)
-
-
-def _show_batches(out: Console, applied: list[tuple[Batch, Outcome]]) -> None:
-    shown = Table(title="changes", title_justify="left")
-    for heading in ("batch", "inserted", "deleted", "updated"):
-        shown.add_column(heading, justify="right")
-    shown.add_column("planted")
-    shown.add_column("found")
-    for batch, outcome in applied:
-        totals = [sum(counts[what] for counts in outcome.rows.values()) for what in ("inserted", "deleted", "updated")]
-        planted = [f"breaks {b.rule}" for b in batch.breaks] + [f"repairs {b.rule}" for b in batch.repairs]
-        shown.add_row(str(batch.number), *(f"{n:,}" for n in totals), "; ".join(planted), _found(outcome))
+        columns = ", ".join(f"{column.name} {column.type_text}" for column in schema.columns)
+        shown.add_row(name, f"{book.count(name):,}", columns)
     out.print(shown)
 
 
-def _found(outcome: Outcome) -> str:
-    """`+3 -1 product -> price` for each rule whose violations changed."""
-    names, made = outcome.violations.names, []
-    for number, found in outcome.violations.by_rule.items():
-        if found.count_added or found.count_removed:
-            made.append(f"+{found.count_added} -{found.count_removed} {names.checked[number].rule}")
-    return "; ".join(made)
+class Progress:
+    """A line for each batch, as it is done: what was planted in it, and what was found."""
 
+    def __init__(self, out: Console, changes: list[Batch], rules: dict[str, str]) -> None:
+        self._out, self._rules = out, rules
+        self._expected = {batch.number: batch for batch in changes}
+        self._missed: list[str] = []
 
-def _show_last_break(out: Console, book: Rulebook, applied: list[tuple[Batch, Outcome]]) -> None:
-    """The pairs that came with the last planted break."""
-    for batch, outcome in reversed(applied):
+    def __call__(self, record: Record, _: Record | None) -> None:
+        batch = self._expected.pop(record["version"])
+        rows = {what: sum(t[what] for t in record["tables"].values()) for what in ("inserted", "deleted", "updated")}
+        found = {self._rules[i]: counts for i, counts in record["violations"].items() if counts[0] or counts[1]}
+        lines = [f"batch {batch.number:>3}: +{rows['inserted']:,} -{rows['deleted']:,} ~{rows['updated']:,} rows"]
         for planted in batch.breaks:
-            pairs = outcome.violations.added(planted.rule)
-            out.print(f"batch {batch.number} broke {planted.rule}: {pairs.num_rows} violations came, the first of them")
-            for pair in pairs.slice(0, 3).to_pylist():
-                out.print(f"  {' with '.join(f'{planted.table} {name}' for name in pair.values())}")
+            seen = found.get(planted.rule, [0])[0]
+            lines.append(f"  planted a break of `{planted.rule}`: found {seen:,} violations")
+            if not seen:
+                self._missed.append(planted.rule)
+        for repaired in batch.repairs:
+            gone = found.get(repaired.rule, [0, 0])[1]
+            lines.append(f"  repaired `{repaired.rule}`: {gone:,} violations went")
+        self._out.print("\n".join(lines), highlight=False, markup=False)
+
+    def require_all(self) -> None:
+        if self._expected or self._missed:
+            missing = [str(number) for number in self._expected] + self._missed
+            raise HoldfastError(f"the demo did not find what it planted: {', '.join(missing)}; please report this")
+
+
+def _show_last_break(out: Console, book: str, changes: list[Batch]) -> None:
+    """The violations that the last planted break brought, with their partner rows, as of that batch."""
+    for batch in reversed(changes):
+        for planted in batch.breaks:
+            with Rulebook.open(book, version=batch.number) as then:
+                out.print(f"as of batch {batch.number}:", highlight=False)
+                out.print(str(then.explain(planted.rule, limit=3)), highlight=False, markup=False)
             return
+
+
+def _show_summary(out: Console, path: str, place: Path) -> None:
+    with Rulebook.open(path) as book:
+        counts = ", ".join(f"{book.count(name):,} {name}" for name in book.schemas)
+        standing = sum(book.count_violations(entry.id) > 0 for entry in book.entries)
+        out.print(f"reopened at version {book.version}: {counts}; {standing} of {len(book.entries)} rules violated")
+    told = pq.read_table(place / "told" / "violations").num_rows if (place / "told" / "violations").exists() else 0
+    out.print(f"{told:,} violations that came or went were told to the Parquet sink, each once")

@@ -61,10 +61,10 @@ def demo(
     batches: Annotated[int, typer.Option(min=1, help="Change batches after it.")] = 20,
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same data.")] = 0,
     directory: Annotated[
-        Path | None, typer.Option(help="Keep the rulebook here; a temporary directory otherwise.")
+        Path | None, typer.Option(help="Keep everything here; a temporary directory otherwise.")
     ] = None,
 ) -> None:
-    """Load generated orders and customers into a durable rulebook, then apply a stream of changes to it."""
+    """Show the main job on embedded Spark: generated tables, a stream of change files, violations as they come."""
     from holdfast.cli.demo import run_demo
 
     run_demo(Console(), Console(stderr=True), rows, batches, seed, directory)

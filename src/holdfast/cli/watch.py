@@ -29,7 +29,7 @@ def watch_command(
 ) -> None:
     """Follow a source of changes: a rulebook that stays true, and sinks that are told."""
     from holdfast.pipeline.config import Trigger, load_pipeline
-    from holdfast.pipeline.session import local_session
+    from holdfast.pipeline.session import running
     from holdfast.pipeline.stream import make_book, watch
     from holdfast.rulebook import Rulebook
 
@@ -42,16 +42,13 @@ def watch_command(
     announce()
     log = Console(stderr=True)
     log.print(f"starting Spark ({remote or master})", highlight=False)
-    spark = local_session(remote or master, connect=remote is not None)
-    try:
+    with running(remote or master, connect=remote is not None) as spark:
         if make_book(config, spark):
             log.print(f"made the rulebook {config.book}", highlight=False)
         with Rulebook.open(config.book) as book:
             severity = {entry.id: entry.severity for entry in book.entries}
         teller = Teller(Console(), format)
         watch(config, spark, teller)
-    finally:
-        spark.stop()
     if fails({severity.get(rule, "error") for rule in teller.broken}, fail_on):
         raise typer.Exit(VIOLATED)
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ from holdfast.java import find_java
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+_OWNER = "spark.holdfast.owner"  # set where somebody will stop the session
 _CONF = {
     "spark.ui.enabled": "false",
     "spark.sql.session.timeZone": "UTC",
@@ -25,6 +27,19 @@ _CONF = {
     "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "true",
     "spark.ui.showConsoleProgress": "false",
 }
+
+
+@contextmanager
+def running(master: str = "local[*]", *, connect: bool = False) -> Iterator[SparkSession]:
+    """A session for some work; one that was there before stays."""
+    spark = local_session(master, connect=connect)
+    mine = spark.conf.get(_OWNER, "") == ""
+    spark.conf.set(_OWNER, "holdfast")
+    try:
+        yield spark
+    finally:
+        if mine:
+            spark.stop()
 
 
 def local_session(

@@ -146,20 +146,21 @@ class WebhookWriter:
         return {"rule": rule, "added": added, "removed": removed, "total": total, "pairs_added": pairs}
 
 
-def _writer(sink: Sink, spark: SparkSession) -> Writer:
+def _writer(sink: Sink, spark: SparkSession | None) -> Writer:
     if isinstance(sink, ParquetSink):
         return ParquetWriter(sink)
+    if isinstance(sink, WebhookSink):
+        return WebhookWriter(sink)
+    assert spark is not None
     if isinstance(sink, DeltaSink):
         return DeltaWriter(sink, spark)
-    if isinstance(sink, TableSink):
-        return TableWriter(sink, spark)
-    return WebhookWriter(sink)
+    return TableWriter(sink, spark)
 
 
 class Outbox:
     """Tells all sinks of a pipeline every version, in order."""
 
-    def __init__(self, pipeline: Pipeline, spark: SparkSession) -> None:
+    def __init__(self, pipeline: Pipeline, spark: SparkSession | None) -> None:
         self._name = pipeline.name
         self._directory: Directory = directory_at(pipeline.book)
         self._writers = {f"{sink.kind}-{i}": _writer(sink, spark) for i, sink in enumerate(pipeline.sinks)}

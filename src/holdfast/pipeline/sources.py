@@ -50,7 +50,7 @@ class Stream(Protocol):
 def stream_of(pipeline: Pipeline) -> Stream:
     source = pipeline.source
     if isinstance(source, FilesSource):
-        return LandingFiles(source.path, source.files_per_batch, _read_change_file)
+        return LandingFiles(source.path, source.files_per_batch, read_change_file)
     if isinstance(source, DebeziumSource):
         return LandingFiles(source.path, source.files_per_batch, _read_debezium_file)
     if isinstance(source, KafkaSource):
@@ -86,7 +86,7 @@ def _local(address: str) -> str:
     return unquote(parts.path) if parts.scheme == "file" else address
 
 
-def _read_change_file(path: str, _: Tables) -> list[Feed]:
+def read_change_file(path: str, _: Tables) -> list[Feed]:
     return [feed for _, feeds in read_feed(path) for feed in feeds]
 
 

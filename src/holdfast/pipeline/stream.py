@@ -42,11 +42,12 @@ _ERROR = re.compile(r"holdfast\.errors\.(\w+): (.*)")
 class Follower:
     """A rulebook that takes the batches of a pipeline and tells its sinks."""
 
-    def __init__(self, pipeline: Pipeline, spark: SparkSession) -> None:
+    def __init__(self, pipeline: Pipeline, spark: SparkSession | None) -> None:
+        """Spark may be None where neither the executor nor a sink needs it."""
         self.pipeline = pipeline
         self.book = Rulebook.open(pipeline.book)
         self.place, self.reason = place_of(pipeline, self.book)
-        if self.place == "spark":
+        if self.place == "spark" and spark is not None:
             self.book.run_on(spark_executor(pipeline, spark))
         self._outbox = Outbox(pipeline, spark)
         self.book.needed_from = self._outbox.needed_from
@@ -122,7 +123,7 @@ def close_book(pipeline: Pipeline) -> None:
             shutil.rmtree(f"{pipeline.book}-work", ignore_errors=True)
 
 
-def make_book(pipeline: Pipeline, spark: SparkSession) -> bool:
+def make_book(pipeline: Pipeline, spark: SparkSession | None) -> bool:
     """Makes the rulebook from the tables, unless there is one; whether it did."""
     if directory_at(pipeline.book).names("manifests"):
         return False
@@ -147,10 +148,11 @@ def _rule(rule: str | dict[str, Any]) -> str | RuleEntry:
     return rule if isinstance(rule, str) else RuleEntry.model_validate(rule)
 
 
-def _base(pipeline: Pipeline, name: str, spark: SparkSession) -> Any:
+def _base(pipeline: Pipeline, name: str, spark: SparkSession | None) -> Any:
     base, source = pipeline.tables[name].base, pipeline.source
     if base is not None:
         return base
+    assert spark is not None
     if isinstance(source, DeltaSource):
         reader = spark.read.format("delta").option("versionAsOf", source.starting_version - 1)
         return reader.load(source.path) if "/" in source.path else reader.table(source.path)

@@ -1,0 +1,186 @@
+"""`python -m tests.kills --kills 100 [--spark]`: a stream of 30 batches whose driver is killed again and again.
+
+Without Spark the process dies at a random elementary operation of the disk: between a file and the manifest, inside the
+publication, while old versions are removed, between the manifest and a sink, inside a sink. With Spark it is `holdfast
+watch`, killed with its JVM at a random moment. Afterwards rules, violations, history and sinks must be those of a run
+that nothing disturbed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import pyarrow.parquet as pq
+from ruamel.yaml import YAML
+
+from holdfast import Rulebook
+from holdfast.generate import orders
+from holdfast.pipeline.config import load_pipeline
+from holdfast.pipeline.sources import Batch, read_change_file
+from holdfast.pipeline.stream import Follower, make_book
+from holdfast.store.disk import Disk
+
+BATCHES = 30
+STREAM = orders(300, 5)
+
+
+def prepare(home: Path) -> Path:
+    """Tables, change files and a pipeline file."""
+    (home / "landing").mkdir(parents=True)
+    for name, table in STREAM.tables.items():
+        pq.write_table(table, home / f"{name}.parquet")
+    for batch in STREAM.batches(BATCHES, 40):
+        file = home / "landing" / f"{batch.number:03d}.parquet"
+        pq.write_table(batch.feed(), file)
+        os.utime(file, (1_700_000_000 + batch.number,) * 2)
+    record = {
+        "name": "kills",
+        "book": "book",
+        "keep": 3,
+        "tables": {name: {"base": f"{name}.parquet", "key": list(key)} for name, key in STREAM.keys.items()},
+        "rules": list(STREAM.rules),
+        "source": {"kind": "files", "path": "landing", "files_per_batch": 1},
+        "sinks": [{"kind": "parquet", "path": "told"}],
+    }
+    with (home / "pipeline.yml").open("w") as file:
+        YAML(typ="safe").dump(record, file)
+    return home / "pipeline.yml"
+
+
+def follow(file: Path, die_at: int | None) -> None:
+    """The stream without Spark; dies for real at the n-th operation of the disk."""
+    if die_at is not None:
+        _die_at(die_at)
+    pipeline = load_pipeline(file)
+    make_book(pipeline, None)
+    follower = Follower(pipeline, None)
+    for number, path in enumerate(sorted((file.parent / "landing").iterdir())):
+        follower.take(Batch(path.name, lambda tables, path=path: read_change_file(str(path), tables)), number)
+    follower.book.close()
+
+
+def _die_at(count: int) -> None:
+    left = [count]
+
+    def tick() -> None:
+        left[0] -= 1
+        if left[0] < 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    for name in ("write", "link", "remove", "sync_directory", "make_directory"):
+        before = getattr(Disk, name)
+
+        def ticking(self, path, *rest, before=before, name=name):
+            if name == "write" and left[0] == 0:
+                path.write_bytes(bytes(rest[0])[: len(bytes(rest[0])) // 2])
+            tick()
+            return before(self, path, *rest)
+
+        setattr(Disk, name, ticking)
+
+
+def answer(home: Path) -> dict:
+    """All that must be the same: rules, violations, history, sinks."""
+    with Rulebook.open(home / "book") as book:
+        history = book.history().drop_columns(["time"]).to_pylist()
+        found = {rule: book.violations(rule).to_pylist() for rule in STREAM.rules}
+        rows = {name: book.table(name).to_pylist() for name in STREAM.tables}
+        ids = {name: book.row_ids(name).to_pylist() for name in STREAM.tables}
+        versions, rules = book.versions(), book.rules().texts()
+    told = pq.read_table(home / "told" / "violations").drop_columns(["time"]).to_pylist()
+    told.sort(key=lambda row: (int(row["version"]), row["sequence"]))
+    made = {"history": history, "violations": found, "rows": rows, "ids": ids, "versions": versions}
+    return json.loads(json.dumps(made | {"rules": rules, "told": told}, default=str))
+
+
+def run_killed(file: Path, choose: random.Random, kills: int, *, spark: bool) -> int:
+    """Runs until the stream is done, killing at most so often; how often it came to that."""
+    killed, operations = 0, BATCHES * 30
+    while True:
+        limit = None if killed >= kills else choose.randrange(operations) if not spark else choose.uniform(4, 14)
+        done = _run_spark(file, limit) if spark else _run_process(file, limit)
+        if done:
+            return killed
+        killed += 1
+
+
+def _run_process(file: Path, limit: int | None) -> bool:
+    command = [sys.executable, "-m", "tests.kills", "--follow", str(file)]
+    done = subprocess.run(command + (["--die-at", str(limit)] if limit is not None else []), check=False)
+    if done.returncode not in (0, -signal.SIGKILL):
+        raise SystemExit(f"the follower ended with {done.returncode}")
+    return done.returncode == 0
+
+
+def _run_spark(file: Path, limit: float | None) -> bool:
+    command = [
+        str(Path(sys.executable).parent / "holdfast"),
+        "watch",
+        str(file),
+        "--master",
+        "local[2]",
+        "--fail-on",
+        "none",
+    ]
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
+    process = subprocess.Popen(command, start_new_session=True, text=True, **quiet)
+    try:
+        _, errors = process.communicate(timeout=limit)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+        return False
+    if process.returncode != 0:
+        raise SystemExit(f"holdfast watch ended with {process.returncode}: {errors}")
+    return True
+
+
+def check(kills: int, *, spark: bool, seed: int, most_per_stream: int = 12) -> tuple[int, int]:
+    """Streams are killed until there were enough; every one must end like the undisturbed one: (kills, streams)."""
+    choose, done, streams = random.Random(seed), 0, 0
+    with tempfile.TemporaryDirectory() as name:
+        home = Path(name)
+        calm = prepare(home / "calm")
+        (_run_spark if spark else _run_process)(calm, None)
+        expected = answer(home / "calm")
+        assert len(expected["history"]) >= BATCHES and expected["told"]
+        while done < kills:
+            streams += 1
+            file = prepare(home / f"stream{streams}")
+            done += run_killed(file, choose, min(kills - done, most_per_stream), spark=spark)
+            assert answer(file.parent) == expected, f"stream {streams} differs"
+            shutil.rmtree(file.parent)
+            print(f"{done} kills, {streams} streams: the same", flush=True)
+    return done, streams
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--kills", type=int, default=100)
+    parser.add_argument("--spark", action="store_true")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--follow", type=Path)
+    parser.add_argument("--die-at", type=int)
+    given = parser.parse_args()
+    if given.follow is not None:
+        follow(given.follow, given.die_at)
+        return
+    started = time.perf_counter()
+    kills, streams = check(given.kills, spark=given.spark, seed=given.seed)
+    how = "holdfast watch on Spark" if given.spark else "the follower at elementary operations"
+    print(f"killed {how} {kills} times in {streams} streams of {BATCHES} batches: identical each time, ", end="")
+    print(f"{time.perf_counter() - started:.0f} s")
+
+
+if __name__ == "__main__":
+    main()
