@@ -158,10 +158,18 @@ def check(kills: int, *, spark: bool, seed: int, most_per_stream: int = 12) -> t
             streams += 1
             file = prepare(home / f"stream{streams}")
             done += run_killed(file, choose, min(kills - done, most_per_stream), spark=spark)
-            assert answer(file.parent) == expected, f"stream {streams} differs"
+            _require_same(answer(file.parent), expected, streams)
             shutil.rmtree(file.parent)
             print(f"{done} kills, {streams} streams: the same", flush=True)
     return done, streams
+
+
+def _require_same(found: dict, expected: dict, stream: int) -> None:
+    for what, wanted in expected.items():
+        if found[what] != wanted:
+            odd = [pair for pair in zip(found[what], wanted, strict=False) if pair[0] != pair[1]][:3]
+            lengths = len(found[what]), len(wanted)
+            raise AssertionError(f"stream {stream}: {what} differs, {lengths[0]} for {lengths[1]}: {odd}")
 
 
 def main() -> None:

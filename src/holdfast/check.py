@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Iterable, Mapping
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -12,12 +11,10 @@ import pyarrow as pa
 from holdfast.indexes.named import DEFAULT
 from holdfast.rulebook import Rulebook
 from holdfast.rules.rule import Rule
-from holdfast.rules.rulefile import RuleEntry, RuleFile
+from holdfast.rules.rulefile import RuleEntry, Rules, entries_of
 from holdfast.table.options import Names
 from holdfast.violations.detect import Progress
 from holdfast.violations.explain import Explanation
-
-Rules = Iterable[Rule | str | RuleEntry] | RuleFile | RuleEntry | Rule | str | Path
 
 
 def check(
@@ -44,17 +41,6 @@ def check(
     options: dict[str, Any] = {"key": key, "types": types, "columns": columns, "exclude": exclude}
     options |= {"index": index, "progress": progress}
     return Found(Rulebook.create(None, data, rules=entries_of(rules), rule_nulls=nulls, **options))
-
-
-def entries_of(rules: Rules) -> list[Rule | str | RuleEntry]:
-    """The rules to check: of a rule file, those that people have not turned down."""
-    if isinstance(rules, Path) or (isinstance(rules, str) and rules.endswith((".yml", ".yaml"))):
-        rules = RuleFile.load(rules)
-    if isinstance(rules, RuleFile):
-        return [entry for entry in rules if entry.status in ("accepted", "suggested")]
-    if isinstance(rules, str | RuleEntry) or not isinstance(rules, Iterable):
-        return [rules]
-    return list(rules)
 
 
 class Found:

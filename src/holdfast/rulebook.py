@@ -412,7 +412,12 @@ class Rulebook:
         except BaseException:
             self._stale, self._detector = self._store is not None, None
             raise
+        self.forget()
+
+    def forget(self) -> None:
+        """Lets go of versions that are not to be kept, and that nobody has still to be told of."""
         if self._store is not None:
+            self._store.acquire()
             self._store.collect(self._options["keep"], self.needed_from)
 
     def _put(

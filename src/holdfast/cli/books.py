@@ -16,13 +16,13 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemaini
 from rich.progress import Progress as Bar
 
 import holdfast
-from holdfast.check import Found, check, entries_of
+from holdfast.check import Found, check
 from holdfast.cli.files import keys_of, tables_of, types_of
 from holdfast.cli.output import Format, Record, RuleResult, as_csv, as_json, as_junit, as_sarif, print_table
 from holdfast.errors import HoldfastError
 from holdfast.indexes.named import DEFAULT, INDEXES
 from holdfast.rulebook import Rulebook
-from holdfast.rules.rulefile import RuleEntry
+from holdfast.rules.rulefile import RuleEntry, entries_of
 from holdfast.table.change import read_feed
 from holdfast.violations.detect import Progress
 from holdfast.warm import is_warm

@@ -15,14 +15,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from holdfast.check import entries_of
 from holdfast.errors import HoldfastError, NotAvailable
 from holdfast.executors.executor import Executor
 from holdfast.pipeline.config import DeltaSource, JdbcSource, Pipeline
 from holdfast.pipeline.sinks import Outbox
 from holdfast.pipeline.sources import Batch, JdbcTables, stream_of
 from holdfast.rulebook import Rulebook
-from holdfast.rules.rulefile import RuleEntry
+from holdfast.rules.rulefile import RuleEntry, entries_of
 from holdfast.store.directory import directory_at
 from holdfast.store.store import Store
 from holdfast.table.change import Feed
@@ -62,6 +61,7 @@ class Follower:
                 self._accept_columns(feeds)
             book.apply(feeds, number, source=name, on_error=self.pipeline.on_error, offsets=batch.offsets)
         self._outbox.deliver(book)
+        book.forget()
 
     def _accept_columns(self, feeds: list[Feed]) -> None:
         """Adds the columns that the feeds have and the tables do not."""

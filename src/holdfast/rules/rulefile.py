@@ -5,7 +5,7 @@ Comments, order and layout survive a rewrite. `make schema` publishes its JSON S
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from io import StringIO
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -237,3 +237,17 @@ def json_schema() -> dict[str, Any]:
     schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
     schema["$defs"]["RuleEntry"]["required"] = ["rule"]
     return schema
+
+
+Rules = Iterable[Rule | str | RuleEntry] | RuleFile | RuleEntry | Rule | str | Path
+
+
+def entries_of(rules: Rules) -> list[Rule | str | RuleEntry]:
+    """The rules to check: of a rule file, those that people have not turned down."""
+    if isinstance(rules, Path) or (isinstance(rules, str) and rules.endswith((".yml", ".yaml"))):
+        rules = RuleFile.load(rules)
+    if isinstance(rules, RuleFile):
+        return [entry for entry in rules if entry.status in ("accepted", "suggested")]
+    if isinstance(rules, str | RuleEntry) or not isinstance(rules, Iterable):
+        return [rules]
+    return list(rules)

@@ -1,0 +1,135 @@
+"""In the tasks: what the rows of a tile violate, counted or listed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from holdfast.indexes.box import BoxIndex
+from holdfast.indexes.index import violate_with_themselves
+from holdfast.indexes.rowtest import rows_that_satisfy
+from holdfast.pipeline.whole.parts import Places, Table, codes_of, listed_rows, names_of, read_part
+from holdfast.pipeline.whole.send import IndJob, PairJob, numbers_in
+from holdfast.pipeline.whole.tiles import S, T
+from holdfast.rules.rule import as_dc
+from holdfast.table.dictionary import Codes, TextDictionary
+from holdfast.violations.detect import Checked
+from holdfast.violations.inclusion_index import InclusionIndex
+
+ANSWER = "rule int, count long, pairs binary"
+
+
+def _answer(rule: int, count: int, pairs: pa.Table | None) -> pa.RecordBatch:
+    data = None
+    if pairs is not None and pairs.num_rows:
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, pairs.schema) as writer:
+            writer.write_table(pairs)
+        data = sink.getvalue().to_pybytes()
+    return pa.record_batch(
+        {
+            "rule": pa.array([rule], pa.int32()),
+            "count": pa.array([count], pa.int64()),
+            "pairs": pa.array([data], pa.binary()),
+        }
+    )
+
+
+def _by_tile(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """The rows of each tile, by id. All rows of a partition are in memory: a tile has a bounded number."""
+    some = list(batches)
+    table = pa.Table.from_batches(some) if some else None
+    if table is None or not table.num_rows:
+        return
+    order = np.lexsort((table.column("id").to_numpy(), table.column("tile").to_numpy()))
+    table = table.take(pa.array(order))
+    tiles = table.column("tile").to_numpy()
+    starts = np.flatnonzero(np.append(True, np.diff(tiles) != 0))
+    for start, stop in zip(starts, np.append(starts[1:], len(tiles)), strict=True):
+        yield table.slice(int(start), int(stop - start))
+
+
+def tile_task(
+    job: PairJob, rule: int | None, limit: int | None, batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    schema, group = job.table.schema, job.group
+    for rows in _by_tile(batches):
+        sent = [name for name in rows.column_names if name.startswith("c")]
+        named = rows.select(sent).rename_columns([schema.names[int(name[1:])] for name in sent])
+        words = TextDictionary()
+        codes, ids = codes_of(schema, named, words), rows.column("id").to_numpy().copy()
+        role = rows.column("role").to_numpy()
+        as_t, as_s = np.flatnonzero(role & T), np.flatnonzero(role & S)
+        index = BoxIndex(group, words, tested=True)
+        index.hold(ids[as_s], np.ascontiguousarray(codes[:, as_s]), np.ones((2, len(as_s)), np.uint8))
+        t_codes, with_itself = np.ascontiguousarray(codes[:, as_t]), (role[as_t] & S) != 0
+        for number in range(len(group.rules)) if rule is None else (rule,):
+            themselves = violate_with_themselves(group, number, t_codes, words) & with_itself
+            if limit is None:
+                _, counts = index.found(ids[as_t], t_codes, number, emit=False)
+                yield _answer(number, int(counts.sum() - themselves.sum()), None)
+            else:
+                yield _answer(
+                    number, 0, _first_pairs(index, ids[as_t], t_codes, number, limit, job.table, named, ids, words)
+                )
+
+
+def _first_pairs(
+    index: BoxIndex, ids: Places, codes: Codes, rule: int, limit: int, table: Table, rows: pa.Table, all_ids: Places,
+    words: TextDictionary,
+) -> pa.Table:  # fmt: skip
+    """The first pairs of a tile, by t then s, with the names of their rows."""
+    t: list[Places] = []
+    s: list[Places] = []
+    have = 0
+    for start in range(0, len(ids), 4096):
+        pairs, _ = index.found(ids[start : start + 4096], np.ascontiguousarray(codes[:, start : start + 4096]), rule)
+        assert pairs.s is not None
+        kept = pairs.t != pairs.s
+        order = np.lexsort((pairs.s[kept], pairs.t[kept]))[: limit - have]
+        t.append(pairs.t[kept][order])
+        s.append(pairs.s[kept][order])
+        have += len(order)
+        if have >= limit:
+            break
+    columns = {"t_id": np.concatenate([np.zeros(0, np.int64), *t]), "s_id": np.concatenate([np.zeros(0, np.int64), *s])}
+    names = {name[0]: names_of(table, rows, all_ids, found, words) for name, found in columns.items()}
+    return pa.table({**{name: pa.array(found) for name, found in columns.items()}, **names})
+
+
+def single_task(
+    table: Table, item: Checked, limit: int | None, batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    predicates = as_dc(item.rule).predicates  # type: ignore[arg-type]
+    for number in numbers_in(batches):
+        for ids, rows in read_part(table, number):
+            words = TextDictionary()
+            codes = codes_of(table.schema, rows, words)
+            bad = rows_that_satisfy(predicates, table.schema, codes, words, item.nulls)
+            if item.where:
+                bad = bad & rows_that_satisfy(item.where, table.schema, codes, words, "sql")
+            listed = None if limit is None else listed_rows(table, rows, ids, ids[bad][:limit], words)
+            yield _answer(0, int(bad.sum()), listed)
+
+
+def inclusion_task(job: IndJob, limit: int | None, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    left, right = job.tables["left"], job.tables["right"]
+    schemas = {job.rule.left_table: left.schema, job.rule.right_table: right.schema}
+    for rows in _by_tile(batches):
+        words = TextDictionary()
+        role = rows.column("role").to_numpy()
+        sides = {}
+        for name, table, mine in (("left", left, role == T), ("right", right, role == S)):
+            chosen = rows.filter(pa.array(mine)).select([f"{name}{i}" for i in range(len(table.schema))])
+            sides[name] = chosen.rename_columns(list(table.schema.names))
+        ids = rows.column("id").to_numpy()[role == T].copy()
+        dense = np.arange(len(ids))
+        left_codes, right_codes = (codes_of(t.schema, sides[n], words) for n, t in (("left", left), ("right", right)))
+        index = InclusionIndex(job.rule, schemas, job.checked.where, words)
+        none = np.zeros(0, np.int64)
+        missing, _ = index.change(none, dense, left_codes, right_codes[:, :0], right_codes)
+        found = np.sort(ids[missing.t])
+        listed = None if limit is None else listed_rows(left, sides["left"], ids, found[:limit], words)
+        yield _answer(0, len(found), listed)

@@ -1,0 +1,141 @@
+"""A table in parts on shared storage: codes, and texts as they are, for a dictionary of all of them need not exist."""
+
+from __future__ import annotations
+
+import functools
+import pickle
+import secrets
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from holdfast.errors import ValueRefused, shown
+from holdfast.table.dictionary import Codes, TextDictionary
+from holdfast.table.encode import decode_column, encode_table
+from holdfast.table.kind import Kind
+from holdfast.table.schema import Schema
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+ROWS_PER_FILE = 250_000
+
+Places = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table in parts: files, and the id of the first row of each."""
+
+    name: str
+    schema: Schema
+    key: tuple[str, ...]
+    files: tuple[str, ...]
+    starts: tuple[int, ...]
+    rows: int
+
+
+def write_parts(frame: DataFrame, name: str, schema: Schema, key: tuple[str, ...], home: Path) -> Table:
+    """Evaluates the frame, once, into files of codes and texts."""
+    task = functools.partial(_write_task, str(home / name), pickle.dumps(schema))
+    told = frame.select(*schema.names).mapInArrow(task, "part long, file string, rows long, problem string").toArrow()
+    parts = sorted(told.to_pylist(), key=lambda row: row["part"])  # stable: the files of a part stay in order
+    for part in parts:
+        if part["problem"] is not None:
+            raise ValueRefused(f"table {shown(name)}: {part['problem']}")
+    counts = [part["rows"] for part in parts]
+    starts = np.concatenate([[0], np.cumsum(counts)[:-1]]).astype(int).tolist() if counts else []
+    return Table(name, schema, key, tuple(p["file"] for p in parts), tuple(starts), sum(counts))
+
+
+def _write_task(place: str, pickled: bytes, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Files of bounded size, so that the work on them can be shared."""
+    from pyspark import TaskContext
+
+    schema: Schema = pickle.loads(pickled)
+    context = TaskContext.get()
+    number = context.partitionId() if context is not None else 0
+    waiting: list[pa.RecordBatch] = []
+    for batch in batches:
+        waiting.append(batch)
+        if sum(b.num_rows for b in waiting) >= ROWS_PER_FILE:
+            yield _write_file(place, schema, number, waiting)
+            waiting = []
+    if waiting:
+        yield _write_file(place, schema, number, waiting)
+
+
+def _write_file(place: str, schema: Schema, number: int, batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    table = pa.Table.from_batches(batches)
+    texts = {c.name for c in schema.columns if c.kind is Kind.TEXT}
+    encoded = encode_table(_only(schema, texts), table, TextDictionary())
+    problem = None
+    if encoded.problems:
+        first = encoded.problems[0]
+        problem = f"column {shown(first.column)}: {shown(first.value)} {first.reason}"
+    codes = iter(encoded.codes)
+    columns = {c.name: table.column(c.name) if c.name in texts else pa.array(next(codes)) for c in schema.columns}
+    path = f"{place}-{number}-{secrets.token_hex(6)}.arrow"
+    made = pa.table(columns)
+    with pa.OSFile(path, "wb") as file, pa.ipc.new_stream(file, made.schema) as writer:
+        writer.write_table(made.combine_chunks())
+    told = {"part": [number], "file": [path], "rows": [table.num_rows], "problem": pa.array([problem], pa.string())}
+    return pa.record_batch(told)
+
+
+def _only(schema: Schema, texts: set[str]) -> Schema:
+    """The columns that are codes already; a schema has at least one column."""
+    return Schema(tuple(c for c in schema.columns if c.name not in texts))
+
+
+def read_part(table: Table, number: int) -> Iterator[tuple[Places, pa.Table]]:
+    """The rows of a part, some at a time, with their ids."""
+    first = table.starts[number]
+    with pa.memory_map(table.files[number]) as file:
+        for batch in pa.ipc.open_stream(file):
+            yield np.arange(first, first + batch.num_rows), pa.Table.from_batches([batch])
+            first += batch.num_rows
+
+
+def codes_of(schema: Schema, rows: pa.Table, words: TextDictionary) -> Codes:
+    """The columns that are there as codes, the others as zeros; texts by a dictionary of this place only."""
+    codes = np.zeros((len(schema), rows.num_rows), np.int64)
+    for i, column in enumerate(schema.columns):
+        if column.name in rows.column_names:
+            values = one_array(rows.column(column.name))
+            codes[i] = words.encode(values) if column.kind is Kind.TEXT else values.to_numpy()
+    return codes
+
+
+def one_array(values: pa.ChunkedArray) -> pa.Array:
+    """One array; texts as Spark has them."""
+    values = values.combine_chunks()
+    values = pa.concat_arrays(values.chunks) if isinstance(values, pa.ChunkedArray) else values
+    return values.cast(pa.string()) if pa.types.is_large_string(values.type) else values
+
+
+def names_of(table: Table, rows: pa.Table, ids: Places, wanted: Places, words: TextDictionary) -> pa.Array:
+    """What rows are called: their key, or their id."""
+    if not table.key:
+        return pa.array(wanted)
+    order = np.argsort(ids)
+    places = order[np.searchsorted(ids[order], wanted)]
+    codes = codes_of(table.schema, rows.select(list(table.key)).take(pa.array(places)), words)
+    parts = [decode_column(table.schema.column(n), codes[table.schema.position(n)], words) for n in table.key]
+    return parts[0] if len(parts) == 1 else pa.StructArray.from_arrays(parts, names=list(table.key))
+
+
+def name_type(table: Table) -> pa.DataType:
+    types = [
+        (n, pa.large_string() if (c := table.schema.column(n)).kind is Kind.TEXT else c.arrow_type) for n in table.key
+    ]
+    return pa.int64() if not types else types[0][1] if len(types) == 1 else pa.struct(types)
+
+
+def listed_rows(table: Table, rows: pa.Table, ids: Places, chosen: Places, words: TextDictionary) -> pa.Table:
+    return pa.table({"t_id": pa.array(chosen), "t": names_of(table, rows, ids, chosen, words)})

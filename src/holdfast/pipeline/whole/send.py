@@ -1,0 +1,250 @@
+"""In the tasks: rows of a part, sent to their tiles; and what the driver must know to lay tiles out."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import pyarrow as pa
+
+from holdfast.indexes.index import members
+from holdfast.indexes.partitioned import hashes
+from holdfast.indexes.plan import Group, Operand
+from holdfast.pipeline.whole.parts import Places, Table, codes_of, one_array, read_part
+from holdfast.pipeline.whole.tiles import SLOTS, BlockTiles, HashTiles, S, T
+from holdfast.rules.rule import Ind
+from holdfast.table.dictionary import NULL, Codes, TextDictionary
+from holdfast.table.kind import Kind
+from holdfast.violations.detect import Checked
+from holdfast.violations.inclusion_index import InclusionIndex
+
+_SAMPLE = 2000  # values of each file from which blocks are chosen
+
+
+@dataclass(frozen=True)
+class Side:
+    """Rows of one table in one role: which columns make their key, and who may stand there."""
+
+    table: Table
+    role: int
+    operands: tuple[Operand, ...]
+    members: Callable[[Codes, TextDictionary], npt.NDArray[np.bool_]]
+
+
+def slots_of(side: Side, codes: Codes, rows: pa.Table, forms: Callable[[Codes], Codes]) -> Places:
+    """The hash range of each row's key. Texts are hashed as they are: their codes mean nothing elsewhere."""
+    parts = []
+    derived = forms(codes)
+    for place, operand in enumerate(side.operands):
+        column = side.table.schema.columns[operand.column]
+        if column.kind is Kind.TEXT:
+            texts = rows.column(column.name).to_pandas().to_numpy(dtype=object)
+            hashed = pd.util.hash_array(np.where(pd.isna(texts), "", texts), categorize=True)
+            parts.append(np.where(codes[operand.column] == NULL, np.uint64(0), hashed).view(np.int64))
+        else:
+            parts.append(derived[place])
+    return (hashes(np.array(parts, np.int64).reshape(len(parts), codes.shape[1])) % np.uint64(SLOTS)).astype(np.int64)
+
+
+@dataclass(frozen=True)
+class PairJob:
+    """A group of pair rules of one table."""
+
+    table: Table
+    group: Group
+    numbers: tuple[int, ...]
+
+    def columns(self, *, listing: bool) -> list[int]:
+        """The columns that tiles need: those of the rules, and of the key where rows are named."""
+        key = self.table.schema.positions(self.table.key) if listing else []
+        return sorted({*self.group.columns, *key})
+
+
+@dataclass(frozen=True)
+class IndJob:
+    """An inclusion dependency: left rows are t, right rows are s."""
+
+    rule: Ind
+    checked: Checked
+    tables: dict[str, Table]
+    number: int
+
+
+def numbers_in(batches: Iterator[pa.RecordBatch]) -> Iterator[int]:
+    for batch in batches:
+        yield from batch.column(0).to_pylist()
+
+
+def _pair_rows(job: PairJob, number: int) -> Iterator[tuple[Places, pa.Table, Codes, TextDictionary]]:
+    for ids, rows in read_part(job.table, number):
+        words = TextDictionary()
+        yield ids, rows, codes_of(job.table.schema, rows, words), words
+
+
+def _role_sides(job: PairJob) -> list[Side]:
+    group, table = job.group, job.table
+    return [
+        Side(table, role, side.key, functools.partial(members, group, side))
+        for role, side in ((T, group.t), (S, group.s))
+    ]
+
+
+def _side_slots(job: PairJob, side: Side, codes: Codes, rows: pa.Table) -> Places:
+    group = job.group
+    return slots_of(side, codes, rows, lambda given: group.codes(given)[group.positions(side.operands)])
+
+
+def pair_slots(job: PairJob, number: int) -> Iterator[Places]:
+    for _, rows, codes, words in _pair_rows(job, number):
+        for side in _role_sides(job)[: 1 if job.group.shared else 2]:
+            yield _side_slots(job, side, codes, rows)[side.members(codes, words)]
+
+
+def histogram_task(
+    slots: Callable[[int], Iterator[Places]], batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    for number in numbers_in(batches):
+        rows = np.zeros(SLOTS, np.int64)
+        for some in slots(number):
+            rows += np.bincount(some, minlength=SLOTS)
+        used = np.flatnonzero(rows)
+        yield pa.record_batch({"slot": pa.array(used), "rows": pa.array(rows[used])})
+
+
+def _dims(job: PairJob, role: int, codes: Codes) -> Codes:
+    side = job.group.t if role == T else job.group.s
+    return job.group.codes(codes)[job.group.positions(side.dims)]
+
+
+def sample_task(job: PairJob, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for number in numbers_in(batches):
+        for _, rows, codes, _ in _pair_rows(job, number):
+            chosen = codes[:, np.linspace(0, rows.num_rows - 1, min(rows.num_rows, _SAMPLE)).astype(int)]
+            for role in (T, S):
+                values = _dims(job, role, chosen)[0]
+                roles = pa.array(np.full(len(values), role, np.int32))
+                yield pa.record_batch({"role": roles, "value": pa.array(values)})
+
+
+def bounds_task(
+    job: PairJob, edges: tuple[Places, Places], batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    tiles = BlockTiles(edges, np.zeros((0, 0), np.int64))
+    frames = []
+    for number in numbers_in(batches):
+        for _, _, codes, words in _pair_rows(job, number):
+            for side in _role_sides(job):
+                values = _dims(job, side.role, codes)[:, side.members(codes, words)]
+                if not values.shape[1]:
+                    continue
+                blocks = tiles.block(values[0], side.role)
+                for d, column in enumerate(values):
+                    text = _is_text(job, side.role, d)
+                    frame = pd.DataFrame({"block": blocks, "least": column, "most": column})
+                    frame["nulls"] = (column == NULL) | text
+                    made = frame.groupby("block").agg({"least": "min", "most": "max", "nulls": "max"}).reset_index()
+                    frames.append(made.assign(role=side.role, dim=d))
+    if frames:
+        grouped = pd.concat(frames).groupby(["role", "block", "dim"])
+        made = grouped.agg({"least": "min", "most": "max", "nulls": "max"}).reset_index()
+        names = {"role": pa.int32(), "block": pa.int64(), "dim": pa.int32(), "least": pa.int64(), "most": pa.int64()}
+        columns = {name: pa.array(made[name].to_numpy(), kind) for name, kind in names.items()}
+        yield pa.record_batch(columns | {"nulls": pa.array(made["nulls"].to_numpy(bool))})
+
+
+def _is_text(job: PairJob, role: int, dim: int) -> bool:
+    side = job.group.t if role == T else job.group.s
+    return job.table.schema.columns[side.dims[dim].column].kind is Kind.TEXT
+
+
+def row_schema(table: Table, columns: list[int]) -> str:
+    kinds = ["string" if table.schema.columns[i].kind is Kind.TEXT else "long" for i in columns]
+    sent = [f"c{i} {kind}" for i, kind in zip(columns, kinds, strict=True)]
+    return ", ".join(["tile long", "role int", "id long", *sent])
+
+
+def send_task(
+    job: PairJob, tiles: HashTiles | BlockTiles, columns: list[int], batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    for number in numbers_in(batches):
+        for ids, rows, codes, words in _pair_rows(job, number):
+            parts = [_sent(job, tiles, side, ids, rows, codes, words) for side in _role_sides(job)]
+            if job.group.shared and isinstance(tiles, HashTiles) and not (tiles.chunks > 1).any():
+                tile, row, _ = parts[0]  # as s they go to the same tiles
+                role = np.full(len(tile), T | S, np.int32)
+            else:
+                tile, row, role = _together(*(np.concatenate(some) for some in zip(*parts, strict=True)))
+            sent = {f"c{i}": one_array(rows.column(i)).take(pa.array(row)) for i in columns}
+            yield pa.record_batch({"tile": pa.array(tile), "role": pa.array(role), "id": pa.array(ids[row]), **sent})
+
+
+def _sent(
+    job: PairJob, tiles: HashTiles | BlockTiles, side: Side, ids: Places, rows: pa.Table, codes: Codes,
+    words: TextDictionary,
+) -> tuple[Places, Places, npt.NDArray[np.int32]]:  # fmt: skip
+    """(tile, row, role) of the rows that may stand in a role."""
+    mine = np.flatnonzero(side.members(codes, words))
+    if isinstance(tiles, HashTiles):
+        at = _side_slots(job, side, codes, rows)[mine]
+    elif job.group.s.dims:
+        at = tiles.block(_dims(job, side.role, codes)[0][mine], side.role)
+    else:
+        at = np.zeros(len(mine), np.int64)
+    row, tile = tiles.send(at, ids[mine], side.role)
+    return tile, mine[row], np.full(len(row), side.role, np.int32)
+
+
+def _together(tile: Places, row: Places, role: npt.NDArray[np.int32]) -> tuple[Places, Places, npt.NDArray[np.int32]]:
+    """A row that goes to a tile in both roles goes there once."""
+    if not len(tile):
+        return tile, row, role
+    order = np.lexsort((row, tile))
+    tile, row, role = tile[order], row[order], role[order]
+    first = np.append(True, (np.diff(tile) != 0) | (np.diff(row) != 0))
+    return tile[first], row[first], np.add.reduceat(role, np.flatnonzero(first)).astype(np.int32)
+
+
+def inclusion_schema(job: IndJob) -> str:
+    kinds = [
+        f"{side}{i} {'string' if c.kind is Kind.TEXT else 'long'}"
+        for side, table in job.tables.items()
+        for i, c in enumerate(table.schema.columns)
+    ]
+    return ", ".join(["tile long", "role int", "id long", *kinds])
+
+
+def send_inclusion_task(job: IndJob, tiles: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Left and right rows to the tile of their tuple."""
+    left, right = job.tables["left"], job.tables["right"]
+    schemas = {job.rule.left_table: left.schema, job.rule.right_table: right.schema}
+    for number in numbers_in(batches):
+        is_left = number < len(left.files)
+        table = left if is_left else right
+        for ids, rows in read_part(table, number if is_left else number - len(left.files)):
+            words = TextDictionary()
+            codes = codes_of(table.schema, rows, words)
+            index = InclusionIndex(job.rule, schemas, job.checked.where, words)
+            forms = index._forms(codes, left=is_left)
+            names = job.rule.left if is_left else job.rule.right
+            operands = tuple(Operand(table.schema.position(name)) for name in names)
+            side = Side(table, T if is_left else S, operands, lambda *_: np.zeros(0, bool))
+            place = slots_of(side, codes, rows, functools.partial(_given, forms)) % tiles
+            columns: dict[str, pa.Array] = {
+                "tile": pa.array(place),
+                "role": pa.array(np.full(len(ids), side.role, np.int32)),
+            }
+            columns["id"] = pa.array(ids)
+            for name, of in job.tables.items():
+                for i, column in enumerate(of.schema.columns):
+                    kind = pa.string() if column.kind is Kind.TEXT else pa.int64()
+                    own = (name == "left") == is_left
+                    columns[f"{name}{i}"] = one_array(rows.column(i)) if own else pa.nulls(len(ids), kind)
+            yield pa.record_batch(columns)
+
+
+def _given(forms: Codes, _: Codes) -> Codes:
+    return forms

@@ -1,0 +1,104 @@
+"""Which rows meet: tiles, such that whatever can be a partner of a row is in one of its tiles, and no pair meets twice.
+
+With equalities a tile is a range of key hashes; a range with too many rows, because one key has them, is cut into pairs
+of chunks. Without equalities it is a pair of blocks by the first dimension, left out where the blocks' bounds rule out
+any violation.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from holdfast.indexes.plan import Group
+from holdfast.pipeline.whole.parts import Places
+
+SLOTS = 4096  # ranges of key hashes that are counted
+ROWS_PER_TILE = 1_000_000
+BLOCKS = 24  # at most, of a group without equalities
+T, S = 1, 2  # roles; a row may stand in both
+
+
+@dataclass(frozen=True)
+class HashTiles:
+    """Tiles by ranges of key hashes. `tile_of[slot]` is the first tile of a range, `chunks[slot]` into how many chunks
+    its rows are cut: then it has that many squared tiles, one for each pair of chunks."""
+
+    tile_of: Places
+    chunks: Places
+    count: int
+
+    @classmethod
+    def of(cls, rows: Places, cores: int) -> HashTiles:
+        """Ranges are put together until a tile has its share; those with more are cut."""
+        share = max(1, min(ROWS_PER_TILE, int(rows.sum()) // (2 * cores) + 1))
+        chunks = np.maximum(1, -(-rows // (2 * share))).astype(np.int64)
+        tile_of, tile, filled = np.zeros(SLOTS, np.int64), 0, 0
+        for slot in np.argsort(chunks, kind="stable").tolist():  # those that are cut come last
+            if chunks[slot] > 1 or filled + int(rows[slot]) > share:
+                tile, filled = tile + (1 if filled else 0), 0
+            tile_of[slot] = tile
+            if chunks[slot] > 1:
+                tile += int(chunks[slot]) ** 2
+            else:
+                filled += int(rows[slot])
+        return cls(tile_of, chunks, tile + 1)
+
+    def send(self, slots: Places, ids: Places, role: int) -> tuple[Places, Places]:
+        """(row, tile) for all tiles that rows in this role belong to."""
+        chunks = self.chunks[slots]
+        rows = np.repeat(np.arange(len(slots)), chunks)
+        other = np.arange(len(rows)) - np.repeat(np.cumsum(chunks) - chunks, chunks)
+        mine, many = ids[rows] % chunks[rows], chunks[rows]
+        within = mine * many + other if role == T else other * many + mine
+        return rows, self.tile_of[slots[rows]] + np.where(many > 1, within, 0)
+
+
+@dataclass(frozen=True)
+class BlockTiles:
+    """Tiles are pairs of blocks (of t rows, of s rows); `wanted[t, s]` numbers those that may hold a violation."""
+
+    edges: tuple[Places, Places]  # of the first dimension, as t and as s
+    wanted: Places
+
+    @property
+    def count(self) -> int:
+        return int(self.wanted.max(initial=-1)) + 1
+
+    def block(self, values: Places, role: int) -> Places:
+        return np.searchsorted(self.edges[0 if role == T else 1], values, side="right").astype(np.int64)
+
+    def send(self, blocks: Places, _: Places, role: int) -> tuple[Places, Places]:
+        tiles = self.wanted if role == T else self.wanted.T
+        rows, others = np.nonzero(tiles[blocks] >= 0)
+        return rows, tiles[blocks[rows], others]
+
+
+def quantiles(values: Places, count: int) -> Places:
+    if not len(values) or count < 2:
+        return np.zeros(0, np.int64)
+    ordered = np.sort(values)
+    return np.unique(ordered[np.arange(1, count) * len(ordered) // count])
+
+
+def may_violate(group: Group, t: pd.DataFrame, s: pd.DataFrame) -> bool:
+    """Whether the bounds of a t block and an s block leave room for a violation of any rule."""
+    mine, theirs = t.set_index("dim"), s.set_index("dim")
+    for rule in range(len(group.rules)):
+        possible = True
+        for d, op in enumerate(group.ops(rule)):
+            if op is None or d not in mine.index or d not in theirs.index:
+                continue
+            if mine.nulls[d] or theirs.nulls[d]:
+                continue  # what a null meets depends on the policy: the index knows
+            low, high = (mine.least[d], theirs.most[d]), (mine.most[d], theirs.least[d])
+            possible &= bool(
+                {"<": low[0] < low[1], "<=": low[0] <= low[1], ">": high[0] > high[1], ">=": high[0] >= high[1]}.get(
+                    str(op.value), True
+                )
+            )
+        if possible:
+            return True
+    return False
