@@ -26,7 +26,7 @@ from ruamel.yaml import YAML
 from holdfast import Rulebook
 from holdfast.generate import orders
 from holdfast.pipeline.config import load_pipeline
-from holdfast.pipeline.sources import Batch, read_change_file
+from holdfast.pipeline.sources import stream_of
 from holdfast.pipeline.stream import Follower, make_book
 from holdfast.store.disk import Disk
 
@@ -64,8 +64,9 @@ def follow(file: Path, die_at: int | None) -> None:
     pipeline = load_pipeline(file)
     make_book(pipeline, None)
     follower = Follower(pipeline, None)
-    for number, path in enumerate(sorted((file.parent / "landing").iterdir())):
-        follower.take(Batch(path.name, lambda tables, path=path: read_change_file(str(path), tables)), number)
+    files = stream_of(pipeline)
+    for path in sorted((file.parent / "landing").iterdir()):
+        follower.take(files.batch(str(path), path.stat().st_size))
     follower.book.close()
 
 

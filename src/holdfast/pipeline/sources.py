@@ -31,8 +31,9 @@ _FILE = "path string, modificationTime timestamp, length bigint, content binary"
 
 @dataclass(frozen=True)
 class Batch:
-    """A micro-batch: what it is made of, and how to read it."""
+    """What is applied as one: its id, what it is made of, and how to read it."""
 
+    id: str | int
     offsets: str
     read: Callable[[Tables], list[Feed]]
 
@@ -43,8 +44,8 @@ class Stream(Protocol):
     def frame(self, spark: SparkSession) -> DataFrame:
         """The stream."""
 
-    def batch(self, frame: DataFrame, number: int) -> Batch:
-        """A micro-batch of it."""
+    def batches(self, frame: DataFrame, number: int) -> list[Batch]:
+        """What a micro-batch of it is made of, in order."""
 
 
 def stream_of(pipeline: Pipeline) -> Stream:
@@ -62,7 +63,8 @@ def stream_of(pipeline: Pipeline) -> Stream:
 
 class LandingFiles:
     """Spark finds the files and remembers which are done; they are read here, each as a whole, oldest first, so that
-    every message names the file and its row."""
+    every message names the file and its row. A file is a batch: after a crash Spark may put files together otherwise.
+    """
 
     def __init__(self, path: str, files_per_batch: int, read: Callable[[str, Tables], list[Feed]]) -> None:
         self._path, self._most, self._read = path, files_per_batch, read
@@ -73,11 +75,13 @@ class LandingFiles:
         stream = spark.readStream.format("binaryFile").schema(_FILE).option("maxFilesPerTrigger", self._most)
         return stream.load(self._path).select("path", "modificationTime", "length")
 
-    def batch(self, frame: DataFrame, number: int) -> Batch:
+    def batches(self, frame: DataFrame, number: int) -> list[Batch]:
         found = sorted(frame.collect(), key=lambda row: (row["modificationTime"], row["path"]))
-        offsets = json.dumps([[row["path"].rpartition("/")[2], row["length"]] for row in found])
-        paths = [_local(row["path"]) for row in found]
-        return Batch(_digest(offsets), lambda tables: [feed for path in paths for feed in self._read(path, tables)])
+        return [self.batch(_local(row["path"]), row["length"]) for row in found]
+
+    def batch(self, path: str, length: int) -> Batch:
+        """The batch that a file is: known by its name, and its length."""
+        return Batch(unquote(path).rpartition("/")[2], f"{length} bytes", lambda tables: self._read(path, tables))
 
 
 def _local(address: str) -> str:
@@ -114,7 +118,7 @@ class KafkaTopics:
         stream = spark.readStream.format("kafka").options(**(options | source.options)).load()
         return stream.selectExpr("topic", "partition", "offset", "cast(value as string) as value")
 
-    def batch(self, frame: DataFrame, number: int) -> Batch:
+    def batches(self, frame: DataFrame, number: int) -> list[Batch]:
         def read(tables: Tables) -> list[Feed]:
             rows = frame.toArrow().sort_by([(name, "ascending") for name in ("topic", "partition", "offset")])
             lines = [
@@ -125,7 +129,7 @@ class KafkaTopics:
                 return feeds_of(lines, tables, self._source.topics)
             return _feeds_of_rows(lines, self._source.topics)
 
-        return Batch(_offsets_of(self._checkpoint, number), read)
+        return [Batch(number, _offsets_of(self._checkpoint, number), read)]
 
 
 def _feeds_of_rows(lines: list[tuple[str, str | None]], source: str) -> list[Feed]:
@@ -156,7 +160,7 @@ class DeltaFeed:
         stream = stream.option("startingVersion", source.starting_version)
         return stream.load(source.path) if "/" in source.path else stream.table(source.path)
 
-    def batch(self, frame: DataFrame, number: int) -> Batch:
+    def batches(self, frame: DataFrame, number: int) -> list[Batch]:
         def read(_: Tables) -> list[Feed]:
             table = frame.toArrow()
             types = table.column(CHANGE_TYPE)
@@ -169,7 +173,7 @@ class DeltaFeed:
                 Feed(Part.by_keys(Source(self._source.path, rows, Place(self._source.path)), kinds), self._source.table)
             ]
 
-        return Batch(_offsets_of(self._checkpoint, number), read)
+        return [Batch(number, _offsets_of(self._checkpoint, number), read)]
 
 
 @dataclass(frozen=True)
@@ -178,7 +182,7 @@ class JdbcTables:
 
     source: JdbcSource
 
-    def batch(self, spark: SparkSession, offsets: str | None) -> Batch | None:
+    def batch(self, spark: SparkSession, number: int, offsets: str | None) -> Batch | None:
         """What changed since the watermarks in these offsets; None where nothing did."""
         since: dict[str, Any] = json.loads(offsets) if offsets is not None else {}
         feeds: list[Feed] = []
@@ -196,7 +200,7 @@ class JdbcTables:
                 feeds.append(Feed(Part.by_keys(Source(name, found, Place(table.table)), kinds), name))
         if not feeds or until == since:  # those with the last watermark are known
             return None
-        return Batch(json.dumps(until), lambda _: feeds)
+        return Batch(number, json.dumps(until), lambda _: feeds)
 
 
 def _digest(text: str) -> str:

@@ -1,4 +1,4 @@
-"""A pipeline at work: each micro-batch becomes a change, the change a version, and the version is told to the sinks.
+"""A pipeline at work: batches become changes, each change a version, and each version is told to the sinks.
 
 Everything is recovered from the rulebook's manifest: a batch that was applied is skipped, a version that was not told
 is told. `run_batch` may run in another process (Spark Connect), so it is given the pipeline's text and nothing else.
@@ -52,14 +52,14 @@ class Follower:
         self.book.needed_from = self._outbox.needed_from
         self._outbox.deliver(self.book)
 
-    def take(self, batch: Batch, number: int) -> None:
+    def take(self, batch: Batch) -> None:
         """Applies a batch, unless it was applied already."""
         name, book = self.pipeline.name, self.book
-        if not book.knows(name, number, batch.offsets):
+        if not book.knows(name, batch.id, batch.offsets):
             feeds = batch.read(book.tables)
             if self.pipeline.new_columns == "accept":
                 self._accept_columns(feeds)
-            book.apply(feeds, number, source=name, on_error=self.pipeline.on_error, offsets=batch.offsets)
+            book.apply(feeds, batch.id, source=name, on_error=self.pipeline.on_error, offsets=batch.offsets)
         self._outbox.deliver(book)
         book.forget()
 
@@ -111,7 +111,8 @@ def run_batch(text: str, frame: DataFrame, number: int) -> None:
     with _LOCK:
         if pipeline.book not in _FOLLOWERS:
             _FOLLOWERS[pipeline.book] = Follower(pipeline, frame.sparkSession)
-        _FOLLOWERS[pipeline.book].take(stream_of(pipeline).batch(frame, number), number)
+        for batch in stream_of(pipeline).batches(frame, number):
+            _FOLLOWERS[pipeline.book].take(batch)
 
 
 def close_book(pipeline: Pipeline) -> None:
@@ -232,10 +233,10 @@ def _poll_jdbc(pipeline: Pipeline, spark: SparkSession, told: _Teller) -> None:
     follower = _FOLLOWERS[pipeline.book] = Follower(pipeline, spark)
     tables = JdbcTables(pipeline.source)
     while True:
-        offsets = follower.book.last_offsets(pipeline.name)
-        batch = tables.batch(spark, offsets)
+        book = follower.book
+        batch = tables.batch(spark, book.next_batch(pipeline.name), book.last_offsets(pipeline.name))
         if batch is not None:
-            follower.take(batch, follower.book.next_batch(pipeline.name))
+            follower.take(batch)
             told.look()
         elif pipeline.trigger.every is None:
             return
