@@ -5,7 +5,7 @@ HOLDFAST_DATA ?= ../shared/data
 PYTEST := $(BIN)/python -m pytest
 export HOLDFAST_DATA
 
-.PHONY: help setup demo test lint types imports tests test-long test-data test-tools mutants bench schema lock clean
+.PHONY: help setup demo test lint types imports tests test-long test-data test-tools test-connectors mutants bench schema lock clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -29,10 +29,13 @@ imports:
 	$(BIN)/lint-imports
 
 tests:
-	$(PYTEST) -m "not long and not tools"
+	$(PYTEST) -m "not long and not tools and not connectors"
 
 test-long: setup  ## 10,000-case laws, kills, clusters, browser
-	HOLDFAST_CASES=10000 $(PYTEST) -m "long or not tools"
+	HOLDFAST_CASES=10000 $(PYTEST) -m "not tools and not connectors"
+	HOLDFAST_SPARK=connect $(PYTEST) -m "spark and not long" tests
+	$(BIN)/python -m tests.kills --kills 100
+	$(BIN)/python -m tests.kills --kills 100 --spark
 	$(BIN)/python -m tests.mutants
 
 test-data: setup  ## tests on the real tables under HOLDFAST_DATA; fails when they are absent
@@ -40,6 +43,9 @@ test-data: setup  ## tests on the real tables under HOLDFAST_DATA; fails when th
 
 test-tools: setup  ## other tools in their own environments under .tools/
 	$(PYTEST) -m tools || [ $$? -eq 5 ]  # 5: no tool is driven yet
+
+test-connectors: setup  ## Kafka, Delta and PostgreSQL for real; needs Maven Central and PostgreSQL
+	$(PYTHON) scripts/connectors.py
 
 mutants: setup  ## every listed mutation of the code is killed by a test
 	$(BIN)/python -m tests.mutants
