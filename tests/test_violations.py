@@ -306,7 +306,7 @@ def test_loading_and_listing_in_parts(monkeypatch):
     rules, told = ["a -> b", "not(t.a > s.b and t.b < s.a)", "data.a in data.b", "not(t.a > 5)"], []
     whole = hf.check(table, rules)
     monkeypatch.setattr("holdfast.violations.detect.LOADED_AT_ONCE", 7)
-    monkeypatch.setattr("holdfast.violations.detect.ASKED_AT_ONCE", 16)
+    monkeypatch.setattr(BoxIndex, "asked_at_once", 16)
     parts = hf.check(table, rules, progress=lambda done, total: told.append((done, total)))
     for rule in rules:
         assert parts.count(rule) == whole.count(rule) > 0 and parts.pairs(rule).equals(whole.pairs(rule))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
+from holdfast.discovery.agree_tile import agree_counts
+from holdfast.executors.threads import ThreadExecutor
 from holdfast.indexes.box_arrays import empty_box, renumbered
 from holdfast.kernels.box_entries import fill
 from holdfast.kernels.compiled import is_cached
@@ -29,6 +31,7 @@ def warm() -> None:
                 book.violations(rule)
             book.apply(Change(inserts=[("x", "y", 5, 6)]))
             book.apply(Change(inserts=pa.table({"a": TEXTS, "b": TEXTS, "n": NUMBERS, "m": NUMBERS})))
+    agree_counts(np.array([[1, 1, 2], [1, 2, 3]]), ThreadExecutor(1))
     box = empty_box(1, 1)
     Handle(box).call(fill, np.array([[1], [2]]), np.zeros(1, np.int32), np.array([0]), np.array([1]), 0)
     renumbered(box, np.zeros(1, np.int32), 1)

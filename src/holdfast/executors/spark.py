@@ -37,7 +37,8 @@ from holdfast.executors.executor import (
     touched_parts,
 )
 
-_TASKS_PER_CORE = 4  # more tasks than cores, so that no core waits for the longest one
+_TILES_PER_CORE = 4  # more tasks than cores, so that no core waits for the longest one
+_STEPS_PER_CORE = 1  # steps are short, and many at a time: several states change side by side
 _RESULT = "number long, file string"
 _BUCKETS = "buckets"
 _SHARED, _BLOCKS, _PARTS, _OLD, _PLAN = "shared.arrow", "blocks.arrow", "parts.arrow", "old.arrow", "plan.json"
@@ -61,7 +62,7 @@ class SparkExecutor:
             _put(job / _SHARED, shared)
             _put(job / _BLOCKS, joined({str(i): _carried(block) for i, block in enumerate(blocks)}))
             (job / _PLAN).write_text(json.dumps([[_file(b) for b in block.buckets] for block in blocks]))
-            found = self._run(job, _map_task, tile, [block.cost for block in blocks])
+            found = self._run(job, _map_task, tile, [block.cost for block in blocks], _TILES_PER_CORE)
             return [_copied(job / found[i]) for i in range(len(blocks))]
 
     def update(
@@ -79,7 +80,7 @@ class SparkExecutor:
             _put(job / _OLD, joined({str(b.number): b.arrays or {} for b in touched}))
             files = {str(b.number): str(b.file) for b in touched if b.file is not None}
             (job / _PLAN).write_text(json.dumps({"numbers": [b.number for b in touched], "files": files}))
-            found = self._run(job, _update_task, step, costs)
+            found = self._run(job, _update_task, step, costs, _STEPS_PER_CORE)
             made = [split(_copied(job / found[i])) for i in range(len(touched))]
             after = {}
             for place, bucket in enumerate(touched):
@@ -104,9 +105,11 @@ class SparkExecutor:
         finally:
             shutil.rmtree(job, ignore_errors=True)
 
-    def _run(self, job: Path, task: Callable[..., Any], function: Callable[..., Any], costs: list[float]) -> list[str]:
+    def _run(
+        self, job: Path, task: Callable[..., Any], function: Callable[..., Any], costs: list[float], per_core: int
+    ) -> list[str]:
         """The files with the results, by place. Each task gets places of about the same cost."""
-        shares = shared_out(costs, self.tasks or _TASKS_PER_CORE * parallelism(self.spark))
+        shares = shared_out(costs, self.tasks or per_core * parallelism(self.spark))
         (job / "shares.json").write_text(json.dumps(shares))
         name = f"{function.__module__}:{function.__qualname__}"
         numbers = self.spark.range(0, len(shares), 1, len(shares))

@@ -39,7 +39,7 @@ class BoxIndex:
     An index in which a call was interrupted is not to be used again.
     """
 
-    asked_at_once, least_asked = 1 << 12, 16
+    asked_at_once, least_asked, works_elsewhere = 1 << 12, 16, False
 
     def __init__(self, group: Group, words: TextDictionary, *, tested: bool = False) -> None:
         """`tested`: all calls say which roles rows may stand in, so that their tests are not made here."""

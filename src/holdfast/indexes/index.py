@@ -35,6 +35,7 @@ class Index(Protocol):
     counts: Counts  # the exact number of violating ordered pairs of each rule
     asked_at_once: int  # rows that `partners` is best given when all pairs are listed
     least_asked: int  # and when only the first ones are
+    works_elsewhere: bool  # so that several may be asked side by side
 
     @property
     def nbytes(self) -> int: ...

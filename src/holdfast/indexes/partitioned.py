@@ -19,7 +19,7 @@ from holdfast.executors.executor import BUCKET, Block, Bucket, Executor
 from holdfast.indexes.box import BoxIndex, Roles
 from holdfast.indexes.index import Counts, MakeIndex, Moved, members, violate_with_themselves
 from holdfast.indexes.pairs import Ids, Pairs
-from holdfast.indexes.plan import Group, Operand, Side
+from holdfast.indexes.plan import Group, Operand
 from holdfast.rules.operator import Op
 from holdfast.table.dictionary import NULL, Codes, TextDictionary
 
@@ -43,7 +43,7 @@ def partitioned(executor: Executor, parts: int = PARTS) -> MakeIndex:
 class PartitionedIndex:
     """`Index` over parts. A change costs one job; each part that it touches is built anew: O(rows of the part)."""
 
-    asked_at_once, least_asked = 1 << 22, 1 << 16
+    asked_at_once, least_asked, works_elsewhere = 1 << 22, 1 << 16, True
 
     def __init__(self, group: Group, words: TextDictionary, executor: Executor, parts: int = PARTS) -> None:
         self.group, self._words, self._executor = group, words, executor
@@ -82,11 +82,12 @@ class PartitionedIndex:
         return Moved(gone, gone_count, fresh, fresh_count, (gone_listed & fresh_listed).tolist())
 
     def _sent(self, mode: int, ids: Ids, codes: Codes) -> dict[str, Array]:
-        """Rows with the parts they go to, in which roles, and whether they live there."""
+        """Rows with the parts they go to, in which roles, whether they live there, and the hashes of their keys."""
         places, rows, roles, at_home = self._layout.route(codes, self._roles(codes))
         compact = np.ascontiguousarray(codes[self.group.columns][:, rows].T)
         made: dict[str, Array] = {BUCKET: places, "id": ids[rows], "codes": compact}
         made["mode"] = np.full(len(rows), mode, np.int8)
+        made["hash"] = np.ascontiguousarray(self._layout.hashes(codes)[:, rows].T)
         return made | {"roles": np.ascontiguousarray(roles.T), "home": at_home}
 
     def _roles(self, codes: Codes) -> Roles:
@@ -146,8 +147,7 @@ class Keyed:
 
     def route(self, codes: Codes, roles: Roles) -> tuple[Places, Places, Roles, npt.NDArray[np.bool_]]:
         """(part, row, roles there, whether it lives there) for each row and part it goes to."""
-        operands = self._group.codes(codes)
-        t, s = (self._homes(operands, side) for side in (self._group.t, self._group.s))
+        t, s = (self.hashes(codes).view(np.uint64) % np.uint64(self._count)).astype(np.int64)
         both = t == s
         rows = np.arange(codes.shape[1])
         places = np.concatenate([t[both], t[~both], s[~both]])
@@ -157,8 +157,11 @@ class Keyed:
         kept = stand.any(axis=0)
         return places[kept], chosen[kept], stand[:, kept], np.ones(int(kept.sum()), bool)
 
-    def _homes(self, operands: Codes, side: Side) -> Places:
-        return (hashes(operands[self._group.positions(side.key)]) % np.uint64(self._count)).astype(np.int64)
+    def hashes(self, codes: Codes) -> Places:
+        """hashes[t and s, row]: of the keys."""
+        operands, sides = self._group.codes(codes), (self._group.t, self._group.s)
+        made = [hashes(operands[self._group.positions(side.key)]) for side in sides[: 1 if self._group.shared else 2]]
+        return np.array([made[0], made[-1]]).view(np.int64)
 
 
 def hashes(columns: Codes) -> npt.NDArray[np.uint64]:
@@ -227,6 +230,10 @@ class Blocked:
         places, rows = np.nonzero(may)
         return places, rows, roles[:, rows], homes[rows] == places
 
+    def hashes(self, codes: Codes) -> Places:
+        """There are no keys."""
+        return np.zeros((2, codes.shape[1]), np.int64)
+
     def _may_meet(self, codes: Codes, rule: int, *, as_t: bool) -> npt.NDArray[np.bool_]:
         """may[block, row]: whether the block's bounds leave room for a partner."""
         mine, side = (self._group.t.dims, 0) if as_t else (self._group.s.dims, 1)
@@ -255,14 +262,17 @@ class Blocked:
 
 
 class _Part:
-    """The rows of a part, and the box index over them; which tests they pass is known."""
+    """The rows of a part, and the box index over them; which tests they pass is known.
 
-    def __init__(self, rows: Arrays, shared: Arrays) -> None:
+    Where a delta is given, only rows that can have to do with it are in the index: those with its keys, and itself.
+    """
+
+    def __init__(self, rows: Arrays, shared: Arrays, delta: Arrays | None = None) -> None:
         self.group: Group = pickle.loads(np.asarray(shared["group"]).tobytes())
         self.index = BoxIndex(self.group, TextDictionary(), tested=True)
         self.rows = rows
         if rows:
-            self.index.hold(*self.spread(rows))
+            self.index.hold(*self.spread(rows if delta is None else _chosen(rows, _concerned(rows, delta))))
 
     def spread(self, rows: Arrays) -> tuple[Ids, Codes, Roles]:
         """Ids, codes of all columns (those that no rule looks at are zero), roles."""
@@ -273,7 +283,7 @@ class _Part:
 
     def after(self, leave: Arrays, come: Arrays) -> dict[str, Array]:
         """The rows when some have left and others come. A row may be here twice, once in each role."""
-        names = ("id", "codes", "roles")
+        names = ("id", "codes", "roles", "hash")
         if not self.rows:
             return {name: np.asarray(come[name]) for name in names}
         stays = ~np.isin(self.rows["id"], leave["id"])
@@ -282,7 +292,7 @@ class _Part:
 
 def keyed_step(rows: Arrays, delta: Arrays, shared: Arrays) -> tuple[Arrays, Arrays]:
     """Rows leave and come, and find all their partners here."""
-    part, limits = _Part(rows, shared), np.array(shared["limits"], np.int64)
+    part, limits = _Part(rows, shared, delta), np.array(shared["limits"], np.int64)
     leave, come = _chosen(delta, delta["mode"] == _LEAVES), _chosen(delta, delta["mode"] == _COMES)
     index = part.index
     start = index.counts.copy()
@@ -316,6 +326,16 @@ def partners_tile(block: Arrays, shared: Arrays) -> Arrays:
     pairs, counts = part.index.found(ids, codes, rule, emit=emit)
     assert pairs.s is not None
     return {"place": block["place"], "counts": counts, "t": pairs.t, "s": pairs.s}
+
+
+def _concerned(rows: Arrays, delta: Arrays) -> npt.NDArray[np.bool_]:
+    """Rows that stand as s with a key that the delta has as t, or the other way round, or that leave."""
+    mine, theirs = np.asarray(rows["hash"]), np.asarray(delta["hash"])
+    roles = np.asarray(rows["roles"])
+    as_t = (roles[:, 0] != 0) & np.isin(mine[:, 0], np.unique(theirs[:, 1]))
+    as_s = (roles[:, 1] != 0) & np.isin(mine[:, 1], np.unique(theirs[:, 0]))
+    leaves = np.isin(rows["id"], np.asarray(delta["id"])[np.asarray(delta["mode"]) == _LEAVES])
+    return np.asarray(as_t | as_s | leaves)
 
 
 def _chosen(delta: Arrays, mask: Array) -> dict[str, Array]:
