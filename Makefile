@@ -56,6 +56,8 @@ bench: setup  ## every benchmark, one after the other
 schema: setup  ## rewrite the published JSON Schemas under docs/schema
 	$(BIN)/python -c "import json; from holdfast.rules.rulefile import json_schema; print(json.dumps(json_schema(), indent=2))" \
 		> docs/schema/rules.schema.json
+	$(BIN)/python -c "import json; from holdfast.pipeline.config import json_schema; print(json.dumps(json_schema(), indent=2))" \
+		> docs/schema/pipeline.schema.json
 
 lock:  ## rewrite requirements.lock (needs uv)
 	scripts/lock.sh

@@ -64,10 +64,15 @@ def follow(file: Path, die_at: int | None) -> None:
     pipeline = load_pipeline(file)
     make_book(pipeline, None)
     follower = Follower(pipeline, None)
-    files = stream_of(pipeline)
+    take_all(follower, file)
+    follower.book.close()
+
+
+def take_all(follower: Follower, file: Path) -> None:
+    """All files of the landing directory, in order."""
+    files = stream_of(follower.pipeline)
     for path in sorted((file.parent / "landing").iterdir()):
         follower.take(files.batch(str(path), path.stat().st_size))
-    follower.book.close()
 
 
 def _die_at(count: int) -> None:

@@ -115,6 +115,15 @@ def test_ranges_of_keys_become_tiles_of_bounded_size():
 
 
 @spark_test
+def test_names_that_spark_must_be_told_carefully(spark, tmp_path):
+    table = pa.table({"a.b": [1, 1], "x`y": ["p", "q"], "two words": [1, 2]})
+    rules = ["`a.b` -> `x``y`", "key(`two words`)"]
+    with check_on_spark(spark.createDataFrame(table), rules, key="two words", spark=spark, directory=tmp_path) as found:
+        assert [found.count(rule) for rule in rules] == [2, 0]
+        assert found.pairs(rules[0]).to_pylist() == [{"t": 1, "s": 2}, {"t": 2, "s": 1}]
+
+
+@spark_test
 def test_values_without_a_code_are_refused(spark, tmp_path):
     table = pa.table({"a": pa.array([1, -(2**63)])})
     with pytest.raises(hf.ValueRefused, match="column 'a': -9223372036854775808 is the one"):

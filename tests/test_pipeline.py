@@ -17,10 +17,10 @@ import pytest
 import holdfast as hf
 from holdfast import HoldfastError, ReadError, Rulebook
 from holdfast.generate import orders
-from holdfast.pipeline.config import Pipeline, Trigger, load_pipeline
+from holdfast.pipeline.config import Pipeline, Trigger, json_schema, load_pipeline
 from holdfast.pipeline.debezium import feeds_of
 from holdfast.pipeline.stream import seconds, watch
-from holdfast.table.change import Change, read_feed
+from holdfast.table.change import read_feed
 
 spark_test = pytest.mark.spark
 STREAM = orders(300, 1)
@@ -337,6 +337,11 @@ def test_what_is_wrong_with_a_pipeline_file_is_said(tmp_path, text, message):
         load_pipeline(tmp_path / "p.yml")
 
 
+def test_the_published_schema_is_the_models():
+    published = json.loads((Path(__file__).parent.parent / "docs/schema/pipeline.schema.json").read_text())
+    assert published == json_schema(), "run `make schema`"
+
+
 def test_paths_are_from_the_file(tmp_path):
     text = "book: b\ntables: {t: {base: x.csv}}\nrules: r.yml\nsource: {kind: files, path: in}\n"
     text += "sinks: [{kind: parquet, path: s3://x}]\n"
@@ -347,4 +352,3 @@ def test_paths_are_from_the_file(tmp_path):
     assert made.sinks[0].path == "s3://x" and made.trigger == Trigger(every=None)
     with pytest.raises(HoldfastError, match="not a time"):
         seconds("soon")
-    assert Change() == Change()

@@ -11,17 +11,34 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
 import pytest
 from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
+import holdfast as hf
 from holdfast.arrays import to_buffer
+from holdfast.check import Found
+from holdfast.cli.main import status_of
 from holdfast.executors.executor import Block, Bucket, load
 from holdfast.executors.spark import SparkExecutor
+from holdfast.pipeline.encode import encode_frame
+from holdfast.table.change import read_feed
+from holdfast.table.dictionary import TextDictionary
+from holdfast.table.encode import decode_table, encode_table
+from holdfast.table.kind import Kind
+from tests import laws
+from tests import strategies as hs
 from tests.conftest import CASES, CONNECT
 from tests.test_executors import add_up, broken, count_pairs
 from tests.test_violations import checked_stories, tells_what_it_changed
 
 pytestmark = pytest.mark.spark
+HISTORIES = [
+    ("oa_regions", ["key(name)", "iso_country -> continent", "not(t.iso_country = s.iso_country and t.name = s.name)"]),
+    ("oa_frequencies", ["airport_ref -> airport_ident", "not(t.airport_ref = s.airport_ref and t.type = s.type)"]),
+]
 ROOT = Path(__file__).resolve().parent.parent
 
 
@@ -64,6 +81,68 @@ def test_an_error_in_a_task_says_what_it_was(executor):
 @settings(max_examples=CASES // 200 if CASES else 3, suppress_health_check=[*HealthCheck], derandomize=not CASES)
 def test_every_change_tells_what_it_changed_on_spark(executor, case):
     tells_what_it_changed(case, executor=executor)
+
+
+@pytest.mark.data
+@pytest.mark.parametrize(("name", "rules"), HISTORIES)
+def test_real_histories_on_spark(executor, real_data, name, rules):
+    """The first batches of real histories: counts, and what came and went, as in the process."""
+    folder = real_data / "history" / name
+    here = hf.Rulebook.create(None, folder / "base.csv", rules=rules)
+    there = hf.Rulebook.create(None, folder / "base.csv", rules=rules, executor=executor)
+    for batch, feeds in read_feed(folder / "changes.csv")[: 4 if not CASES else None]:
+        some = [type(f)(f.part, None) for f in feeds]
+        first, second = here.apply(some, batch_id=batch), there.apply(some, batch_id=batch)
+        for rule in rules:
+            assert here.count_violations(rule) == there.count_violations(rule)
+            one, other = first.violations.of(rule), second.violations.of(rule)
+            assert (one.count_added, one.count_removed) == (other.count_added, other.count_removed)
+            if one.added is not None:
+                assert first.violations.added(rule).equals(second.violations.added(rule))
+                assert first.violations.removed(rule).equals(second.violations.removed(rule))
+
+
+@given(data=st.data())
+@settings(max_examples=CASES // 500 if CASES else 2, suppress_health_check=[*HealthCheck], derandomize=not CASES)
+def test_codes_are_those_of_the_process(executor, data):
+    """The same codes, but that words may be numbered otherwise; known words keep their codes."""
+    schema, rows = data.draw(hs.tables(rows=12, most=4))
+    table, words, here = laws.to_table(schema, rows), TextDictionary(), TextDictionary()
+    words.encode(pa.array(["x", "zz"]))
+    before = words.strings().to_pylist()
+    frame = executor.spark.createDataFrame(table, schema=to_spark(table))
+    codes = encode_frame(frame, schema, words, executor.directory).toArrow()
+    assert words.strings().to_pylist()[:2] == before and len(set(words.strings().to_pylist())) == len(words)
+    found = np.array([column.to_numpy() for column in codes.columns]).reshape(len(schema), table.num_rows)
+    expected = encode_table(schema, table, here).codes
+    assert decode_table(schema, found, words).equals(decode_table(schema, expected, here))
+    numbers = [i for i, column in enumerate(schema.columns) if column.kind is not Kind.TEXT]
+    assert found[numbers].tolist() == expected[numbers].tolist()
+
+
+def to_spark(table: pa.Table):
+    """Spark's names of Arrow's types, for tables without rows too."""
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    return from_arrow_schema(table.schema)
+
+
+def test_check_decides_where(spark, tmp_path, monkeypatch):
+    table = pa.table({"a": [1, 1, 2], "b": ["x", "y", "z"]})
+    frame = spark.createDataFrame(table)
+    assert isinstance(hf.check(frame, ["a -> b"]), Found)
+    with hf.check(frame, ["a -> b"], on="spark") as found:
+        assert found.count("a -> b") == 2 and bool(found) and "a -> b" in repr(found)
+        with pytest.raises(hf.NotAvailable, match="explanations"):
+            found.explain("a -> b")
+    monkeypatch.setattr(sys.modules["holdfast.check"], "ROWS_IN_PROCESS", 2)
+    with hf.check(frame, ["a -> b"]) as found:
+        assert not isinstance(found, Found)
+    with pytest.raises(hf.HoldfastError, match="read the data with Spark first"):
+        hf.check(table, ["a -> b"], on="spark")
+    pa.parquet.write_table(table, tmp_path / "t.parquet")
+    assert status_of(["check", str(tmp_path / "t.parquet"), "--rule", "a -> b", "--on", "spark"]) == 1
+    assert status_of(["check", "x.csv", "--rule", "a -> b", "--on", "spark"]) == 2
 
 
 @pytest.mark.skipif(CONNECT, reason="this is that")

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import html
+import os
+import tempfile
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from holdfast.errors import HoldfastError, NotAvailable, shown
 from holdfast.indexes.named import DEFAULT
 from holdfast.rulebook import Rulebook
 from holdfast.rules.rule import Rule
@@ -15,6 +18,11 @@ from holdfast.rules.rulefile import RuleEntry, Rules, entries_of
 from holdfast.table.options import Names
 from holdfast.violations.detect import Progress
 from holdfast.violations.explain import Explanation
+
+if TYPE_CHECKING:
+    from holdfast.pipeline.whole.check import SparkFound
+
+ROWS_IN_PROCESS = 5_000_000  # of Spark DataFrames, before Spark checks them itself
 
 
 def check(
@@ -28,19 +36,44 @@ def check(
     exclude: Names | Mapping[str, Names] | None = None,
     index: str = DEFAULT,
     progress: Progress | None = None,
-) -> Found:
+    on: str = "auto",
+) -> Found | SparkFound:
     """Which rows and pairs violate which rules.
 
     `rules`: texts, rules, or a rule file (a path, or `RuleFile`), of which the accepted and suggested ones are checked.
+    `on`: where Spark DataFrames are checked, `process` or `spark`; `auto` goes by their size.
 
     >>> people = pa.table({"zip": ["1", "1", "2"], "city": ["x", "y", "z"]})
     >>> found = check(people, ["zip -> city"])
     >>> found.count("zip -> city"), found.pairs("zip -> city").to_pylist()
     (2, [{'t': 0, 's': 1}, {'t': 1, 's': 0}])
     """
+    if _on_spark(data, on):
+        return _checked_on_spark(data, rules, nulls, key, types or columns or exclude)
     options: dict[str, Any] = {"key": key, "types": types, "columns": columns, "exclude": exclude}
     options |= {"index": index, "progress": progress}
     return Found(Rulebook.create(None, data, rules=entries_of(rules), rule_nulls=nulls, **options))
+
+
+def _on_spark(data: Any, on: str) -> bool:
+    """Whether the executors of Spark do it: they can for its own frames, and should for large ones."""
+    if on not in ("auto", "process", "spark"):
+        raise HoldfastError(f"on is auto, process or spark, not {shown(on)}")
+    frames = list(data.values()) if isinstance(data, Mapping) else [data]
+    ours = all(type(frame).__module__.startswith("pyspark.") for frame in frames)
+    if on == "spark" and not ours:
+        raise HoldfastError("on='spark' is for Spark DataFrames; read the data with Spark first")
+    return ours and (on == "spark" or (on == "auto" and sum(f.count() for f in frames) > ROWS_IN_PROCESS))
+
+
+def _checked_on_spark(data: Any, rules: Rules, nulls: str, key: Any, others: Any) -> SparkFound:
+    from holdfast.pipeline.whole.check import check_on_spark
+
+    if others:
+        raise NotAvailable("on Spark, choose columns and types in the DataFrame itself: types=, columns=, exclude=")
+    frame = next(iter(data.values())) if isinstance(data, Mapping) else data
+    home = os.environ.get("HOLDFAST_SHARED", tempfile.gettempdir())
+    return check_on_spark(data, rules, nulls=nulls, key=key, spark=frame.sparkSession, directory=home)
 
 
 class Found:

@@ -6,7 +6,7 @@ import csv
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,11 +17,11 @@ from rich.progress import Progress as Bar
 
 import holdfast
 from holdfast.check import Found, check
-from holdfast.cli.files import keys_of, tables_of, types_of
+from holdfast.cli.files import frames_of, goes_to_spark, keys_of, tables_of, types_of
 from holdfast.cli.output import Format, Record, RuleResult, as_csv, as_json, as_junit, as_sarif, print_table
 from holdfast.errors import HoldfastError
 from holdfast.indexes.named import DEFAULT, INDEXES
-from holdfast.rulebook import Rulebook
+from holdfast.rulebook import DEFAULT_KEEP, Rulebook
 from holdfast.rules.rulefile import RuleEntry, entries_of
 from holdfast.table.change import read_feed
 from holdfast.violations.detect import Progress
@@ -41,6 +41,8 @@ Nulls = Annotated[str, typer.Option(help="How nulls compare: sql, equal or disti
 Form = Annotated[Format, typer.Option("--format", help="How results are printed.")]
 IndexName = Annotated[str, typer.Option("--index", help=f"What finds the pairs: {', '.join(INDEXES)}.")]
 Limit = Annotated[int, typer.Option(min=0, help="Violations listed for each rule.")]
+On = Annotated[str, typer.Option("--on", help="Where: auto (by size), process, or spark (Parquet files).")]
+Keep = Annotated[int, typer.Option(min=1, help="How many versions stay open to readers.")]
 FailOn = Annotated[
     str, typer.Option("--fail-on", help="Exit with 1 for violations of this severity: error, warn, none.")
 ]
@@ -76,7 +78,7 @@ def rules_of(file: Path | None, texts: list[str] | None) -> list[Any]:
 def check_command(
     files: Files, rules: RuleFileOption = None, rule: RuleOption = None, key: Key = None, type: Types = None,
     nulls: Nulls = "sql", format: Form = Format.TABLE, limit: Limit = 100, fail_on: FailOn = "error",
-    index: IndexName = DEFAULT,
+    index: IndexName = DEFAULT, on: On = "auto",
 ) -> None:  # fmt: skip
     """Find every row and pair of rows that violates a rule."""
     wanted = rules_of(rules, rule)
@@ -85,9 +87,15 @@ def check_command(
         raise HoldfastError("say which rules to check: --rules rules.yml, or --rule 'zip -> city'")
     announce()
     options: dict[str, Any] = {"key": keys_of(key or []), "types": types_of(type or []), "index": index}
-    with progress_bar("checking") as progress:
-        found = check(tables_of(files), wanted, nulls=nulls, progress=progress, **options)
-    results = [_result(found, entry, limit) for entry in found.entries]
+    tables = tables_of(files)
+    with ExitStack() as stack:
+        if goes_to_spark(tables, on):
+            tables = stack.enter_context(frames_of(tables))
+            options["on"] = "spark"
+        progress = stack.enter_context(progress_bar("checking"))
+        found = check(tables, wanted, nulls=nulls, progress=progress, **options)
+        results = [_result(found, entry, limit) for entry in found.entries]
+        stack.callback(getattr(found, "close", bool))
     _print_results(results, format, files)
     broken: set[str] = {
         e.severity for e, r in zip(found.entries, results, strict=True) if r.count and r.error > e.tolerance
@@ -96,7 +104,7 @@ def check_command(
         raise typer.Exit(VIOLATED)
 
 
-def _result(found: Found, entry: RuleEntry, limit: int) -> RuleResult:
+def _result(found: Any, entry: RuleEntry, limit: int) -> RuleResult:
     table = found.pairs(entry.id, limit)
     pairs = [list(pair) for pair in zip(*(column.to_pylist() for column in table.columns), strict=True)]
     count, error = found.count(entry.id), found.error(entry.id)
@@ -139,11 +147,12 @@ def fails(severities: set[str], fail_on: str) -> bool:
 
 def init_command(
     directory: Directory, files: Files, rules: RuleFileOption = None, rule: RuleOption = None, key: Key = None,
-    type: Types = None, nulls: Nulls = "sql",
+    type: Types = None, nulls: Nulls = "sql", keep: Keep = DEFAULT_KEEP,
 ) -> None:  # fmt: skip
     """Make a rulebook: tables and rules whose violations are followed from now on."""
     announce()
     options: dict[str, Any] = {"key": keys_of(key or []), "types": types_of(type or []), "rule_nulls": nulls}
+    options["keep"] = keep
     with progress_bar("checking") as progress:
         book = Rulebook.create(directory, tables_of(files), rules=rules_of(rules, rule), progress=progress, **options)
     with book:
@@ -247,9 +256,13 @@ def _print_every(book: Rulebook, chosen: Iterable[RuleEntry]) -> None:
             write.writerows({"id": entry.id, "rule": entry.rule} | pair for pair in part.to_pylist())
 
 
-def rules_command(directory: Directory, format: Form = Format.TABLE) -> None:
+def rules_command(
+    directory: Directory,
+    format: Form = Format.TABLE,
+    version: Annotated[int | None, typer.Option(help="As of this version, if it is kept.", show_default=False)] = None,
+) -> None:
     """List the rules of a rulebook with the number of their violations."""
-    with Rulebook.open(directory) as book:
+    with Rulebook.open(directory, version=version) as book:
         records = [
             e.model_dump() | {"kind": e.value.kind, "violations": book.count_violations(e.id)} for e in book.entries
         ]

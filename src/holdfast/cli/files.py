@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+import pyarrow.parquet as pq
 
 from holdfast.errors import HoldfastError
 
@@ -20,6 +24,38 @@ def tables_of(files: Sequence[str]) -> Any:
     if len(named) == 1 and "=" not in files[0]:
         return next(iter(named.values()))
     return named
+
+
+ROWS_IN_PROCESS = 20_000_000
+
+
+def goes_to_spark(tables: Any, on: str) -> bool:
+    """Whether Spark checks these files: when told to, or when Parquet files have more rows than a process likes."""
+    if on not in ("auto", "process", "spark"):
+        raise HoldfastError(f"--on is auto, process or spark, not {on!r}")
+    paths = list(tables.values()) if isinstance(tables, Mapping) else [tables]
+    parquet = all(path.is_dir() or path.suffix == ".parquet" for path in paths)
+    if on == "spark" and not parquet:
+        raise HoldfastError("--on spark is for Parquet files; convert the others first")
+    rows = sum(_rows_of(path) for path in paths) if parquet and on == "auto" else 0
+    if rows > ROWS_IN_PROCESS:
+        print(f"holdfast: {rows:,} rows are more than {ROWS_IN_PROCESS:,}: checked on Spark", file=sys.stderr)
+    return on == "spark" or rows > ROWS_IN_PROCESS
+
+
+def _rows_of(path: Path) -> int:
+    files = sorted(path.rglob("*.parquet")) if path.is_dir() else [path]
+    return sum(pq.read_metadata(file).num_rows for file in files if file.exists())
+
+
+@contextmanager
+def frames_of(tables: Any) -> Iterator[Any]:
+    """The files as Spark DataFrames, while Spark runs in this process."""
+    from holdfast.pipeline.session import running
+
+    with running() as spark:
+        named = tables if isinstance(tables, Mapping) else {tables.stem: tables}
+        yield {name: spark.read.parquet(str(path.absolute())) for name, path in named.items()}
 
 
 def keys_of(texts: Sequence[str]) -> Any:

@@ -150,6 +150,16 @@ def _tagged(spark: SparkSession, tag: str, frame: DataFrame) -> pa.Table:
         spark.removeTag(tag)
 
 
+def quoted(name: str) -> str:
+    """A column's name as Spark wants it, whatever is in it."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def numbered(frame: DataFrame, names: Sequence[str]) -> DataFrame:
+    """These columns as c0, c1, ...: mapInArrow does not take every name."""
+    return frame.select(*(frame[quoted(name)].alias(f"c{i}") for i, name in enumerate(names)))
+
+
 @functools.lru_cache(maxsize=8)
 def parallelism(spark: SparkSession) -> int:
     """How many tasks run at a time: into how many parts Spark cuts a range by itself."""

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from holdfast.errors import Place, ReadError
+from holdfast.executors.spark import quoted
 from holdfast.pipeline.config import DebeziumSource, DeltaSource, FilesSource, JdbcSource, KafkaSource, Pipeline
 from holdfast.pipeline.debezium import feeds_of
 from holdfast.store.directory import directory_at
@@ -191,7 +192,7 @@ class JdbcTables:
             frame = spark.read.format("jdbc").options(url=self.source.url, dbtable=table.table, **self.source.options)
             rows = frame.load()
             if since.get(name) is not None:
-                rows = rows.where(rows[table.watermark] >= since[name])
+                rows = rows.where(rows[quoted(table.watermark)] >= since[name])
             found = rows.toArrow()
             if found.num_rows:
                 marks = found.column(table.watermark)

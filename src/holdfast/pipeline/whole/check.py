@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from holdfast.errors import RuleError
+from holdfast.errors import NotAvailable, RuleError
 from holdfast.executors.spark import parallelism
 from holdfast.indexes.plan import compile_rule, group_rules
 from holdfast.pipeline.whole import tiles as layout
@@ -76,6 +76,20 @@ class SparkFound:
         if asked.mirrored:
             raise RuleError(f"`{rule}` is checked as `{self.names.checked[asked.number].rule}`; ask for it so")
         return _Run(self).listed(asked.number, limit)
+
+    def explain(self, rule: str | Rule, limit: int = 10) -> None:
+        """Only in the process, as yet."""
+        raise NotAvailable(
+            f"`{rule}`: explanations of tables on Spark are not in this version; check a part in the process"
+        )
+
+    def __bool__(self) -> bool:
+        """Whether anything violates anything."""
+        return any(self._counts.values())
+
+    def __repr__(self) -> str:
+        lines = [f"{self.count(entry.id):>12,}  {entry.rule}" for entry in self.entries]
+        return "\n".join(["  violations  rule", *lines])
 
     def close(self) -> None:
         """Removes the parts."""

@@ -15,6 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from holdfast.errors import ValueRefused, shown
+from holdfast.executors.spark import numbered
 from holdfast.table.dictionary import Codes, TextDictionary
 from holdfast.table.encode import decode_column, encode_table
 from holdfast.table.kind import Kind
@@ -43,7 +44,7 @@ class Table:
 def write_parts(frame: DataFrame, name: str, schema: Schema, key: tuple[str, ...], home: Path) -> Table:
     """Evaluates the frame, once, into files of codes and texts."""
     task = functools.partial(_write_task, str(home / name), pickle.dumps(schema))
-    told = frame.select(*schema.names).mapInArrow(task, "part long, file string, rows long, problem string").toArrow()
+    told = numbered(frame, schema.names).mapInArrow(task, "part long, file string, rows long, problem string").toArrow()
     parts = sorted(told.to_pylist(), key=lambda row: row["part"])  # stable: the files of a part stay in order
     for part in parts:
         if part["problem"] is not None:
@@ -71,7 +72,7 @@ def _write_task(place: str, pickled: bytes, batches: Iterator[pa.RecordBatch]) -
 
 
 def _write_file(place: str, schema: Schema, number: int, batches: list[pa.RecordBatch]) -> pa.RecordBatch:
-    table = pa.Table.from_batches(batches)
+    table = pa.Table.from_batches(batches).rename_columns(list(schema.names))
     texts = {c.name for c in schema.columns if c.kind is Kind.TEXT}
     encoded = encode_table(_only(schema, texts), table, TextDictionary())
     problem = None

@@ -1,0 +1,57 @@
+"""Kills, full disks and lost workers, in short; the long forms are commands of `make test-long`."""
+
+from __future__ import annotations
+
+import errno
+import subprocess
+import sys
+
+import pytest
+
+from holdfast import StoreError
+from holdfast.pipeline.config import load_pipeline
+from holdfast.pipeline.stream import Follower, make_book
+from holdfast.store.disk import Disk
+from tests import kills
+
+
+def test_three_kills():
+    done, _ = kills.check(3, spark=False, seed=1)
+    assert done == 3
+
+
+def test_a_kill_with_spark():
+    done, streams = kills.check(1, spark=True, seed=3, most_per_stream=1)
+    assert (done, streams) == (1, 1)
+
+
+@pytest.mark.parametrize("at", [3, 8, 21, 34])
+def test_a_full_disk_stops_the_stream_which_goes_on_when_there_is_room(tmp_path, monkeypatch, at):
+    """ENOSPC at one write of the stream, of whichever file that is."""
+    calm, full = kills.prepare(tmp_path / "calm"), kills.prepare(tmp_path / "full")
+    kills.follow(calm, None)
+    write, left = Disk.write, [at]
+
+    def failing(self, path, data):
+        left[0] -= 1
+        if left[0] == 0:
+            path.write_bytes(bytes(data)[: len(bytes(data)) // 2])
+            raise OSError(errno.ENOSPC, "No space left on device")
+        write(self, path, data)
+
+    pipeline = load_pipeline(full)
+    make_book(pipeline, None)
+    with monkeypatch.context() as patch:
+        patch.setattr(Disk, "write", failing)
+        follower = Follower(pipeline, None)
+        with pytest.raises((StoreError, OSError), match="No space left"):
+            kills.take_all(follower, full)
+        follower.book.close()
+    kills.follow(full, None)
+    assert kills.answer(tmp_path / "full") == kills.answer(tmp_path / "calm")
+
+
+@pytest.mark.long
+def test_an_executor_and_a_worker_are_lost():
+    done = subprocess.run([sys.executable, "-m", "tests.cluster"], check=False, capture_output=True, text=True)
+    assert done.returncode == 0 and "the same answer" in done.stdout, done.stdout + done.stderr
