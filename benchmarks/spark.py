@@ -126,8 +126,7 @@ def whole_table(spark, home: Path) -> None:
 
 def timed_sql(spark, query: str, limit: float) -> float | None:
     """How long a query takes, or None where it was stopped."""
-    timer = threading.Timer(max(limit, 0.1), lambda: spark.interruptTag("join"))
-    spark.addTag("join")
+    timer = threading.Timer(max(limit, 0.1), spark.interruptAll)
     timer.start()
     try:
         return elapsed(lambda: spark.sql(query).collect())
@@ -135,7 +134,6 @@ def timed_sql(spark, query: str, limit: float) -> float | None:
         return None
     finally:
         timer.cancel()
-        spark.removeTag("join")
 
 
 def on_clusters() -> None:

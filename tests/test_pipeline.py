@@ -146,6 +146,18 @@ def test_a_lost_checkpoint_applies_nothing_twice(spark, tmp_path, landing):
 
 
 @spark_test
+def test_files_of_one_micro_batch_are_taken_together_in_their_order(spark, tmp_path, landing):
+    pipeline = orders_pipeline(tmp_path, source={"kind": "files", "path": "landing"})
+    for number in (5, 4, 3, 2, 1):  # names against the order of arrival
+        landing.drop(BATCHES[5 - number].feed(), "parquet")
+        (landing.path / f"{landing.count:03d}.parquet").rename(landing.path / f"x{number}.parquet")
+    watch(pipeline, spark)
+    with Rulebook.open(pipeline.book) as book:
+        same(book, by_hand(*BATCHES[:5]))
+        assert book.history()["batch"].to_pylist()[2:4] == ["x5.parquet", "x4.parquet"]
+
+
+@spark_test
 def test_bad_rows_stop_the_stream_or_are_kept_apart(spark, tmp_path, landing):
     pipeline = orders_pipeline(tmp_path)
     landing.drop(BATCHES[0].feed(), "csv")

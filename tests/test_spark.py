@@ -8,6 +8,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +23,7 @@ import holdfast as hf
 from holdfast.arrays import to_buffer
 from holdfast.check import Found
 from holdfast.cli.main import status_of
-from holdfast.executors.executor import Block, Bucket, load
+from holdfast.executors.executor import Block, Bucket, Cancellation, Cancelled, load
 from holdfast.executors.spark import SparkExecutor
 from holdfast.pipeline.encode import encode_frame
 from holdfast.table.change import read_feed
@@ -31,7 +33,7 @@ from holdfast.table.kind import Kind
 from tests import laws
 from tests import strategies as hs
 from tests.conftest import CASES, CONNECT
-from tests.test_executors import add_up, broken, count_pairs
+from tests.test_executors import add_up, broken, count_pairs, slow
 from tests.test_violations import checked_stories, tells_what_it_changed
 
 pytestmark = pytest.mark.spark
@@ -66,6 +68,16 @@ def test_tiles_and_buckets(executor, tmp_path):
     block = Block({"y": np.array([1])}, buckets=(Bucket(0, tmp_path / "b"), Bucket(1, arrays={"x": np.array([7])})))
     assert executor.map(show, [block], {})[0]["x"].tolist() == [5, 5, 7, 1]
     assert not list(tmp_path.glob("job-*"))
+
+
+def test_cancelling_ends_a_job_between_blocks(executor, tmp_path):
+    cancellation = Cancellation()
+    threading.Timer(1.0, cancellation.cancel).start()
+    started = time.perf_counter()
+    blocks = [Block({"x": np.array([i])}) for i in range(2000)]  # 20 s on two cores
+    with pytest.raises(Cancelled):
+        SparkExecutor(executor.spark, tmp_path, cancellation=cancellation).map(slow, blocks, {})
+    assert time.perf_counter() - started < 15 and not list(tmp_path.glob("job-*"))
 
 
 def show(block, shared):

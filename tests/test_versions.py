@@ -140,6 +140,13 @@ def test_columns_and_rules_that_come_later(tmp_path):
     assert again.count_violations("price -> w") == 0
 
 
+def test_an_alteration_before_any_change_survives_reopening(tmp_path):
+    with Rulebook.create(tmp_path / "book", rows(1, 2), key="n") as book:
+        book.alter(columns={"data": {"price": "integer"}})
+        book.apply(Change(inserts=[(3, "x", 7)]))
+    assert Rulebook.open(tmp_path / "book").table()["price"].to_pylist() == [None, None, 7]
+
+
 def test_an_alteration_that_fails_changes_nothing(tmp_path):
     book = Rulebook.create(None, rows(1, 2), key="n", rules=["key(w)"])
     with pytest.raises(Exception, match="zip"):

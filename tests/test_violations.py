@@ -5,6 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 
 import duckdb
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -81,6 +82,19 @@ def test_every_change_tells_what_it_changed(index, case):
 def test_every_change_tells_what_it_changed_in_parts(case):
     """The same for indexes in parts, on threads."""
     tells_what_it_changed(case, executor=ThreadExecutor(2))
+
+
+def test_rows_leave_parts_to_which_only_their_other_role_was_asked():
+    """As t and as s a row has other keys; one that leaves is found under both."""
+    rule, rng = "not(t.a = s.b and t.c < s.d)", np.random.default_rng(0)
+    table = pa.table({"id": range(60)} | {name: rng.integers(0, 30, 60) for name in "abcd"})
+    here, there = (
+        hf.Rulebook.create(None, table, key="id", rules=[rule], **way) for way in ({}, {"executor": ThreadExecutor(2)})
+    )
+    for i in range(60):
+        one, other = (book.apply(hf.Change(deletes=[(i,)])) for book in (here, there))
+        assert one.violations.removed(rule).equals(other.violations.removed(rule))
+        assert here.count_violations(rule) == there.count_violations(rule)
 
 
 def tells_what_it_changed(case, **options) -> None:

@@ -29,6 +29,7 @@ from holdfast.executors.executor import (
     Block,
     Bucket,
     Cancellation,
+    Cancelled,
     Progress,
     Step,
     Tile,
@@ -41,6 +42,7 @@ _TILES_PER_CORE = 4  # more tasks than cores, so that no core waits for the long
 _STEPS_PER_CORE = 1  # steps are short, and many at a time: several states change side by side
 _RESULT = "number long, file string"
 _BUCKETS = "buckets"
+_CANCELLED = "cancelled"
 _SHARED, _BLOCKS, _PARTS, _OLD, _PLAN = "shared.arrow", "blocks.arrow", "parts.arrow", "old.arrow", "plan.json"
 
 
@@ -119,10 +121,10 @@ class SparkExecutor:
         return [found[place] for place in range(len(costs))]
 
     def _collect(self, frame: DataFrame, job: Path, count: int) -> pa.Table:
-        """The rows of a small frame, while progress is told and cancelling is possible."""
-        tag = f"holdfast-{secrets.token_hex(6)}"
+        """The rows of a small frame, while progress is told. Cancelling takes effect between blocks: tasks see a file.
+        (Spark's own tags are seen by the thread that set them only.)"""
         with ThreadPoolExecutor(1) as pool:
-            future = pool.submit(_tagged, self.spark, tag, frame)
+            future = pool.submit(frame.toArrow)
             try:
                 while True:
                     try:
@@ -134,20 +136,12 @@ class SparkExecutor:
                         self._tell(1.0)
                         return table
             except BaseException:
-                self.spark.interruptTag(tag)
+                (job / _CANCELLED).touch()
                 raise
 
     def _tell(self, share: float) -> None:
         if self.progress is not None:
             self.progress(min(share, 1.0))
-
-
-def _tagged(spark: SparkSession, tag: str, frame: DataFrame) -> pa.Table:
-    spark.addTag(tag)
-    try:
-        return frame.toArrow()
-    finally:
-        spark.removeTag(tag)
 
 
 def quoted(name: str) -> str:
@@ -240,7 +234,10 @@ def _places(job: Path, batches: Iterator[pa.RecordBatch]) -> Iterator[int]:
     shares = json.loads((job / "shares.json").read_text())
     for batch in batches:
         for task in batch.column(0).to_pylist():
-            yield from shares[task]
+            for place in shares[task]:
+                if (job / _CANCELLED).exists():
+                    raise Cancelled("cancelled")
+                yield place
 
 
 def _result(number: int, file: str) -> pa.RecordBatch:
