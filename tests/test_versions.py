@@ -135,6 +135,8 @@ def test_columns_and_rules_that_come_later(tmp_path):
     again = Rulebook.open(path)
     assert again.count_violations("price -> w") == 2 and again.count() == 5
     assert Rulebook.open(path, version=1).rules().texts() == ["key(w)"]
+    told = again._store.manifest_of(2).record["altered"]
+    assert told["columns"] == {"data": {"price": "decimal(2)"}} and len(told["rules"]) == 2
     assert again.history()["version"].to_pylist() == [0, 1, 2, 3]
     again.apply(Change(deletes=[(5,)]))
     assert again.count_violations("price -> w") == 0

@@ -286,7 +286,8 @@ class Rulebook:
         return self.version
 
     def _alteration(self, columns: Mapping[str, Mapping[str, str]], rules: int) -> Step:
-        fresh = dict.fromkeys(range(len(self._entries) - rules, len(self._entries)), (0, 0))
+        first = len(self._entries) - rules
+        fresh = dict.fromkeys(range(first, len(self._entries)), (0, 0))
         zero = {"inserted": 0, "deleted": 0, "updated": 0}
         record = {
             "version": self.version + 1,
@@ -297,7 +298,10 @@ class Rulebook:
             "quarantined": 0,
             "drift": 0,
             "violations": self._violation_record(fresh),
-            "altered": {"columns": {n: dict(c) for n, c in columns.items()}, "rules": [e.id for e in self._entries]},
+            "altered": {
+                "columns": {name: dict(types) for name, types in columns.items()},
+                "rules": [entry.id for entry in self._entries[first:]],
+            },
         }
         return Step({}, record)
 
@@ -514,7 +518,7 @@ class Rulebook:
         """What sinks are to be told of a kept version: its record, the violations that came and went, and the rows
         that were kept apart. For rulebooks that were made with an outbox."""
         if self._store is None or not self._options["outbox"]:
-            raise StoreError("this rulebook has no outbox; make it with outbox=True, in a directory")
+            raise StoreError("this rulebook has no outbox; let `holdfast watch` make it, or create it with outbox=True")
         change, bad = self._store.change(version), Log()
         if QUARANTINE in change:
             bad.merge(change[QUARANTINE])

@@ -30,7 +30,7 @@ def watch_command(
     """Follow a source of changes: a rulebook that stays true, and sinks that are told."""
     from holdfast.pipeline.config import Trigger, load_pipeline
     from holdfast.pipeline.session import running
-    from holdfast.pipeline.stream import make_book, watch
+    from holdfast.pipeline.stream import make_book, place_of, watch
     from holdfast.rulebook import Rulebook
 
     if format not in (Format.TABLE, Format.JSON):
@@ -47,6 +47,8 @@ def watch_command(
             log.print(f"made the rulebook {config.book}", highlight=False)
         with Rulebook.open(config.book) as book:
             severity = {entry.id: entry.severity for entry in book.entries}
+            place, why = place_of(config, book)
+            log.print(f"violations are searched in the {place}: {why}", highlight=False)
         teller = Teller(Console(), format)
         watch(config, spark, teller)
     if fails({severity.get(rule, "error") for rule in teller.broken}, fail_on):
