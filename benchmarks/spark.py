@@ -143,7 +143,7 @@ def on_clusters() -> None:
         command = [sys.executable, "-m", "benchmarks.spark", "--cluster", str(workers)]
         told = subprocess.run(command, check=True, capture_output=True, text=True).stdout
         times.append(float(told.split()[-1]))
-    print(f"standalone cluster, tiles of 60,000 rows x 15 columns: one worker {times[0]:.1f} s, two {times[1]:.1f} s")
+    print(f"standalone cluster, tiles of 100,000 rows x 15 columns: one worker {times[0]:.1f} s, two {times[1]:.1f} s")
     print(f"  throughput {times[0] / times[1]:.2f}x (>= 1.6)")
 
 
@@ -152,7 +152,7 @@ def on_cluster(workers: int) -> None:
         spark = session_on(address)
         executor = SparkExecutor(spark, Path(shared), tasks=4 * workers)
         agree_counts(codes_of(4000), executor)
-        codes = codes_of(60_000)
+        codes = codes_of(100_000)
         print(min(elapsed(lambda: agree_counts(codes, executor)) for _ in range(2)))
         spark.stop()
 

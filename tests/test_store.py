@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import errno
 import json
-import os
 import shutil
 import signal
+import subprocess
+import sys
 
 import numpy as np
 import pyarrow as pa
@@ -131,16 +132,37 @@ def test_an_interrupted_create_can_be_repeated(path):
 def test_the_second_writer_loses_and_can_go_on(path):
     first, second = Rulebook.open(path), Rulebook.open(path)
     first.apply(Change(inserts=numbers(1)))
-    with pytest.raises(StoreError, match=f"process {os.getpid()} on .* is writing to this rulebook; wait"):
+    with pytest.raises(StoreError, match="another process published this version first"):
         second.apply(Change(inserts=numbers(2)))
     assert second.count() == 1001  # it has read the other's version
-    third = Rulebook.open(path)
-    first.apply(Change(inserts=numbers(3)))
-    first.close()
+    second.apply(Change(inserts=numbers(3)))
     with pytest.raises(StoreError, match="another process published this version first"):
-        third.apply(Change(inserts=numbers(2)))
-    third.apply(Change(inserts=numbers(2)))
+        first.apply(Change(inserts=numbers(2)))
+    first.apply(Change(inserts=numbers(2)))
     assert Rulebook.open(path).table()["n"].to_pylist()[-3:] == [1, 3, 2]
+
+
+WRITER = """
+import sys, holdfast
+book = holdfast.Rulebook.open(sys.argv[1])
+book.apply(holdfast.Change(inserts=[(1,)]))
+print("ready", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_second_process_is_refused_while_the_first_writes(path):
+    command = [sys.executable, "-c", WRITER, str(path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as first:
+        assert first.stdout.readline() == "ready\n"
+        book = Rulebook.open(path)
+        with pytest.raises(StoreError, match=f"process {first.pid} on .* is writing to this rulebook; wait"):
+            book.apply(Change(inserts=numbers(2)))
+        assert book.count() == 1001  # looking is allowed
+        first.stdin.close()
+        first.wait()
+    book.apply(Change(inserts=numbers(2)))
+    assert Rulebook.open(path).count() == 1002
 
 
 class FullDisk(Disk):

@@ -7,7 +7,7 @@ import os
 import secrets
 import socket
 from pathlib import Path
-from typing import IO, Any, Protocol
+from typing import IO, Any, ClassVar, Protocol
 
 import pyarrow as pa
 
@@ -47,9 +47,7 @@ class Directory(Protocol):
 
 
 class Lock(Protocol):
-    """The right to write. Where it is not exclusive, the second of two puts is refused."""
-
-    is_exclusive: bool
+    """The right to write."""
 
     def release(self) -> None: ...
 
@@ -98,29 +96,47 @@ class LocalDirectory:
 
 
 class FileLock:
-    """A lock of the operating system on a file: it ends with the process, however that ends."""
+    """A lock of the operating system on a file: it ends with the process, however that ends. It is the process that has
+    it: of several writers in one process, only those at the newest version can publish."""
 
-    is_exclusive = True
+    _held: ClassVar[dict[Path, tuple[IO[str], int]]] = {}  # the open file, and how many in this process rely on it
 
     def __init__(self, path: Path) -> None:
-        self._file: IO[str] | None = path.open("a+", encoding="utf-8")
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            self._file.seek(0)
-            owner = self._file.read().strip() or "another process"
-            self._file.close()
-            raise StoreError(
-                f"{path.parent}: {owner} is writing to this rulebook; wait until it has closed it, or stop it"
-            ) from None
-        self._file.truncate(0)
-        self._file.write(f"process {os.getpid()} on {socket.gethostname()}")
-        self._file.flush()
+        self._path: Path | None = None
+        place = path.resolve()
+        file, users = self._held.get(place, (None, 0))
+        self._held[place] = (file or _locked(place), users + 1)
+        self._path = place
 
     def release(self) -> None:
-        if self._file is not None:
-            self._file.close()
-            self._file = None
+        if self._path is None:
+            return
+        file, users = self._held.pop(self._path)
+        if users > 1:
+            self._held[self._path] = (file, users - 1)
+        else:
+            file.close()
+        self._path = None
+
+    def __del__(self) -> None:
+        self.release()
+
+
+def _locked(path: Path) -> IO[str]:
+    file = path.open("a+", encoding="utf-8")
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        file.seek(0)
+        owner = file.read().strip() or "another process"
+        file.close()
+        raise StoreError(
+            f"{path.parent}: {owner} is writing to this rulebook; wait until it has closed it, or stop it"
+        ) from None
+    file.truncate(0)
+    file.write(f"process {os.getpid()} on {socket.gethostname()}")
+    file.flush()
+    return file
 
 
 class RemoteDirectory:
@@ -179,8 +195,6 @@ class RemoteDirectory:
 
 
 class _NoLock:
-    is_exclusive = False
-
     def release(self) -> None:
         """There is none."""
 

@@ -111,8 +111,6 @@ class Store:
 
     def acquire(self) -> None:
         """Becomes the writer, of the newest version; what interrupted writers left goes."""
-        if self._lock is not None and self._lock.is_exclusive:
-            return
         first, self._lock = self._lock is None, self._lock or self.directory.lock()
         if _numbered(self.directory)[-1] != self.version:
             raise self._late(self.version + 1)
