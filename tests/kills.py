@@ -34,12 +34,12 @@ BATCHES = 30
 STREAM = orders(300, 5)
 
 
-def prepare(home: Path) -> Path:
+def prepare(home: Path, batches: int = BATCHES) -> Path:
     """Tables, change files and a pipeline file."""
     (home / "landing").mkdir(parents=True)
     for name, table in STREAM.tables.items():
         pq.write_table(table, home / f"{name}.parquet")
-    for batch in STREAM.batches(BATCHES, 40):
+    for batch in STREAM.batches(batches, 40):
         file = home / "landing" / f"{batch.number:03d}.parquet"
         pq.write_table(batch.feed(), file)
         os.utime(file, (1_700_000_000 + batch.number,) * 2)
@@ -109,9 +109,9 @@ def answer(home: Path) -> dict:
     return json.loads(json.dumps(made | {"rules": rules, "told": told}, default=str))
 
 
-def run_killed(file: Path, choose: random.Random, kills: int, *, spark: bool) -> int:
+def run_killed(file: Path, choose: random.Random, kills: int, *, spark: bool, batches: int) -> int:
     """Runs until the stream is done, killing at most so often; how often it came to that."""
-    killed, operations = 0, BATCHES * 30
+    killed, operations = 0, batches * 30
     while True:
         limit = None if killed >= kills else choose.randrange(operations) if not spark else choose.uniform(4, 14)
         done = _run_spark(file, limit) if spark else _run_process(file, limit)
@@ -151,19 +151,19 @@ def _run_spark(file: Path, limit: float | None) -> bool:
     return True
 
 
-def check(kills: int, *, spark: bool, seed: int, most_per_stream: int = 12) -> tuple[int, int]:
+def check(kills: int, *, spark: bool, seed: int, most_per_stream: int = 12, batches: int = BATCHES) -> tuple[int, int]:
     """Streams are killed until there were enough; every one must end like the undisturbed one: (kills, streams)."""
     choose, done, streams = random.Random(seed), 0, 0
     with tempfile.TemporaryDirectory() as name:
         home = Path(name)
-        calm = prepare(home / "calm")
+        calm = prepare(home / "calm", batches)
         (_run_spark if spark else _run_process)(calm, None)
         expected = answer(home / "calm")
-        assert len(expected["history"]) >= BATCHES and expected["told"]
+        assert len(expected["history"]) >= batches and expected["told"]
         while done < kills:
             streams += 1
-            file = prepare(home / f"stream{streams}")
-            done += run_killed(file, choose, min(kills - done, most_per_stream), spark=spark)
+            file = prepare(home / f"stream{streams}", batches)
+            done += run_killed(file, choose, min(kills - done, most_per_stream), spark=spark, batches=batches)
             _require_same(answer(file.parent), expected, streams)
             shutil.rmtree(file.parent)
             print(f"{done} kills, {streams} streams: the same", flush=True)
