@@ -28,7 +28,8 @@ def spark():
     pytest.importorskip("pyspark", reason="the spark extra is not installed")
     from holdfast.pipeline.session import local_session
 
-    os.environ["PYTHONPATH"] = str(ROOT)  # tasks import the tests' functions
+    paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+    os.environ["PYTHONPATH"] = os.pathsep.join(paths)  # tasks import the tests' functions
     session = local_session("local[2]", {"spark.sql.shuffle.partitions": "2"}, connect=CONNECT)
     session.conf.set("spark.holdfast.owner", "tests")  # commands that find it leave it running
     yield session

@@ -122,13 +122,13 @@ MUTANTS = [
     Mutant("rulebook.py", "before is not None and before != offsets", "False", "test_pipeline.py -k lost"),
     Mutant("violations/listing.py", "coming[:, ids[fresh] - rows.next_id]", "coming[:, ids[fresh] * 0]", "test_violations.py -k every_change"),
     Mutant("indexes/partitioned.py", "            self._layout.widen(come_codes)\n", "", "test_violations.py -k in_parts"),
-    Mutant("indexes/partitioned.py", "np.array([made[0], made[-1]])", "np.array([made[0], made[0]])", "test_violations.py -k in_parts"),
-    Mutant("indexes/partitioned.py", "Op.LE: values[d] <= most,", "Op.LE: values[d] < most,", "test_violations.py -k in_parts"),
+    Mutant("indexes/partitioned.py", "np.array([made[0], made[-1]])", "np.array([made[0], made[0]])", "test_violations.py -k other_role"),
+    Mutant("indexes/partitioned.py", "Op.LE: values[d] <= most,", "Op.LE: values[d] < most,", "test_violations.py -k just_leave"),
     Mutant("pipeline/sinks.py", "for version in range(self._done[sink] + 1, book.version + 1):", "for version in range(book.version, book.version + 1):", "test_pipeline.py -k down"),
     Mutant("pipeline/sinks.py", "min(self._done.values()) + 1", "max(self._done.values()) + 1", "test_pipeline.py -k down"),
     Mutant("pipeline/sources.py", "key=lambda row: (row[\"modificationTime\"], row[\"path\"])", "key=lambda row: row[\"path\"][::-1]", "test_pipeline.py -k together"),
     Mutant("pipeline/whole/tiles.py", "mine * many + other if role == T else other * many + mine", "mine * many + other", "test_full_check.py -k ranges"),
-    Mutant("pipeline/whole/answer.py", "violate_with_themselves(group, number, t_codes, words) & with_itself", "violate_with_themselves(group, number, t_codes, words)", "test_full_check.py -k process"),
+    Mutant("pipeline/whole/answer.py", "violate_with_themselves(group, number, t_codes, words) & with_itself", "violate_with_themselves(group, number, t_codes, words)", "test_full_check.py -k cut"),
     Mutant("table/net.py", "there[group[i]] = bool(events.sign[i] > 0)", "pass", "test_pipeline.py -k 'upserts or debezium_events'"),
 ]  # fmt: skip
 

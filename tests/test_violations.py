@@ -84,6 +84,21 @@ def test_every_change_tells_what_it_changed_in_parts(case):
     tells_what_it_changed(case, executor=ThreadExecutor(2))
 
 
+@pytest.mark.parametrize("rule", ["not(t.a <= s.a and t.b >= s.b)", "not(t.a < s.b and t.b > s.a)", "not(t.a >= s.b)"])
+def test_blocks_whose_bounds_just_leave_room(rule):
+    rng = np.random.default_rng(1)
+    table = pa.table({"id": range(40), "a": rng.integers(0, 9, 40), "b": rng.integers(0, 9, 40)})
+    here, there = (
+        hf.Rulebook.create(None, table.slice(0, 20), key="id", rules=[rule], **way)
+        for way in ({}, {"executor": ThreadExecutor(2)})
+    )
+    for i in range(20, 40):
+        one, other = (book.apply(hf.Change(inserts=table.slice(i, 1), deletes=[(i - 20,)])) for book in (here, there))
+        assert one.violations.added(rule).equals(other.violations.added(rule))
+        assert one.violations.removed(rule).equals(other.violations.removed(rule))
+        assert here.count_violations(rule) == there.count_violations(rule)
+
+
 def test_rows_leave_parts_to_which_only_their_other_role_was_asked():
     """As t and as s a row has other keys; one that leaves is found under both."""
     rule, rng = "not(t.a = s.b and t.c < s.d)", np.random.default_rng(0)
