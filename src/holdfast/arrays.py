@@ -55,6 +55,18 @@ def map_file(path: Path) -> pa.Buffer:
         return file.read_buffer()
 
 
+def table_to_buffer(table: pa.Table) -> pa.Buffer:
+    """An Arrow table as an IPC stream."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return sink.getvalue()
+
+
+def table_from_buffer(buffer: pa.Buffer | bytes) -> pa.Table:
+    return pa.ipc.open_stream(buffer).read_all()
+
+
 def joined(states: Mapping[str, Arrays]) -> dict[str, Array]:
     """The arrays of several states in one mapping, named `state/array`."""
     return {f"{state}/{name}": array for state, arrays in states.items() for name, array in arrays.items()}

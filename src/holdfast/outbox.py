@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from holdfast.arrays import Arrays
+from holdfast.arrays import Arrays, table_from_buffer, table_to_buffer
 from holdfast.rules.rulefile import RuleEntry
 from holdfast.violations.listing import BatchViolations, Listed
 
@@ -52,11 +52,8 @@ def _as_json(names: pa.ChunkedArray) -> pa.Array:
 
 
 def to_arrays(violations: pa.Table) -> Arrays:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, violations.schema) as writer:
-        writer.write_table(violations)
-    return {"violations": np.frombuffer(sink.getvalue(), np.uint8)}
+    return {"violations": np.frombuffer(table_to_buffer(violations), np.uint8)}
 
 
 def from_arrays(arrays: Arrays) -> pa.Table:
-    return pa.ipc.open_stream(pa.py_buffer(np.ascontiguousarray(arrays["violations"]))).read_all()
+    return table_from_buffer(pa.py_buffer(np.ascontiguousarray(arrays["violations"])))

@@ -416,10 +416,11 @@ class Rulebook:
         except BaseException:
             self._stale, self._detector = self._store is not None, None
             raise
-        self.forget()
+        if self._store is not None:
+            self._store.collect(self._options["keep"], self.needed_from)
 
     def forget(self) -> None:
-        """Lets go of versions that are not to be kept, and that nobody has still to be told of."""
+        """Lets go of versions that are not to be kept, and that nobody has still to be told of any more."""
         if self._store is not None:
             self._store.acquire()
             self._store.collect(self._options["keep"], self.needed_from)
@@ -596,10 +597,8 @@ class Rulebook:
 
     def error(self, rule: str | Rule) -> float:
         """g1: violating pairs / n(n-1), 0 for fewer than two rows; or rows / n for rules about rows."""
-        asked = self._names.find(rule)
-        rows = self.count(table_of(self._names.checked[asked.number].rule, self.schemas))
-        total = rows if self._names.checked[asked.number].is_single else rows * (rows - 1)
-        return self.count_violations(rule) / total if total else 0.0
+        checked = self._names.checked[self._names.find(rule).number]
+        return checked.error(self.count_violations(rule), self.count(table_of(checked.rule, self.schemas)))
 
     def explain(self, rule: str | Rule, limit: int = 10, look_at: int = 100_000) -> Explanation:
         """The worst rows, their clashes and causes, from the first `look_at` violations."""

@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from holdfast.errors import HoldfastError
+from holdfast.pipeline.config import ROWS_IN_PROCESS
 
 
 def tables_of(files: Sequence[str]) -> Any:
@@ -24,9 +25,6 @@ def tables_of(files: Sequence[str]) -> Any:
     if len(named) == 1 and "=" not in files[0]:
         return next(iter(named.values()))
     return named
-
-
-ROWS_IN_PROCESS = 20_000_000
 
 
 def goes_to_spark(tables: Any, on: str) -> bool:

@@ -176,6 +176,14 @@ def hashes(columns: Codes) -> npt.NDArray[np.uint64]:
     return value
 
 
+def quantiles(values: Places, count: int) -> Places:
+    """The edges between `count` blocks of about the same number of values; fewer where many are equal."""
+    if not len(values) or count < 2:
+        return np.zeros(0, np.int64)
+    ordered = np.sort(values)
+    return np.unique(ordered[np.arange(1, count) * len(ordered) // count])
+
+
 class Blocked:
     """By ranges of the first dimension, as s. A row lives in one block and asks those that may have partners."""
 
@@ -198,9 +206,7 @@ class Blocked:
         if not codes.shape[1] or not self._group.s.dims:
             self._edges = np.zeros(0, np.int64)
             return
-        first = np.sort(self._values(codes, self._group.s.dims)[0])
-        at = np.arange(1, self._count) * len(first) // self._count
-        self._edges = np.unique(first[at])
+        self._edges = quantiles(self._values(codes, self._group.s.dims)[0], self._count)
 
     def _homes(self, codes: Codes) -> Places:
         if self._edges is None or not len(self._edges):
@@ -296,9 +302,11 @@ def keyed_step(rows: Arrays, delta: Arrays, shared: Arrays) -> tuple[Arrays, Arr
     leave, come = _chosen(delta, delta["mode"] == _LEAVES), _chosen(delta, delta["mode"] == _COMES)
     index = part.index
     start = index.counts.copy()
-    removed = index.leave(*part.spread(leave)[:2], limits, part.spread(leave)[2])
+    ids, codes, roles = part.spread(leave)
+    removed = index.leave(ids, codes, limits, roles)
     middle = index.counts.copy()
-    added = index.enter(*part.spread(come)[:2], limits, part.spread(come)[2])
+    ids, codes, roles = part.spread(come)
+    added = index.enter(ids, codes, limits, roles)
     summary = _summary("removed", *removed, start - middle) | _summary("added", *added, index.counts - middle)
     return part.after(leave, come), summary
 

@@ -12,6 +12,7 @@ from ruamel.yaml.error import YAMLError
 from holdfast.errors import ReadError
 from holdfast.rulebook import DEFAULT_KEEP
 
+ROWS_IN_PROCESS = 20_000_000  # with more, "auto" takes the executors of Spark
 Columns = str | list[str]
 
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from holdfast.arrays import from_buffer, map_file, to_buffer
-from holdfast.errors import ValueRefused, shown
+from holdfast.errors import ValueRefused
 from holdfast.executors.spark import numbered, quoted
 from holdfast.table.dictionary import TextDictionary
 from holdfast.table.encode import encode_table
@@ -66,6 +66,5 @@ def _encode_task(file: str, pickled: bytes, batches: Iterator[pa.RecordBatch]) -
         table = pa.Table.from_batches([batch]).rename_columns(list(schema.names))
         encoded = encode_table(schema, table, words)
         if encoded.problems:
-            first = encoded.problems[0]
-            raise ValueRefused(f"column {shown(first.column)}: {shown(first.value)} {first.reason}")
+            raise ValueRefused(str(encoded.problems[0]))
         yield pa.record_batch({f"c{i}": pa.array(column) for i, column in enumerate(encoded.codes)})

@@ -11,6 +11,7 @@ import json
 import logging
 import urllib.error
 import urllib.request
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
@@ -57,6 +58,10 @@ class Told:
             table = table.add_column(place, name, pa.repeat(pa.scalar(value), table.num_rows))
         return table
 
+    def filled(self) -> Iterator[tuple[str, pa.Table]]:
+        """The tables that have rows."""
+        return ((name, table) for name, table in self.tables.items() if table.num_rows)
+
 
 class Writer(Protocol):
     """Tells one sink. `patient`: a failure is tried again with the next version, and stops nothing."""
@@ -75,11 +80,10 @@ class ParquetWriter:
         self._path = sink.path
 
     def write(self, told: Told) -> None:
-        for name, table in told.tables.items():
-            if table.num_rows:
-                out = pa.BufferOutputStream()
-                pa.parquet.write_table(table.drop_columns(["version"]), out)
-                self._replace(f"{name}/version={told.version}", out.getvalue())
+        for name, table in told.filled():
+            out = pa.BufferOutputStream()
+            pa.parquet.write_table(table.drop_columns(["version"]), out)
+            self._replace(f"{name}/version={told.version}", out.getvalue())
 
     def _replace(self, folder: str, data: pa.Buffer) -> None:
         place = directory_at(self._path)
@@ -97,12 +101,10 @@ class DeltaWriter:
         self._path, self._spark = sink.path, spark
 
     def write(self, told: Told) -> None:
-        for name, table in told.tables.items():
-            if table.num_rows:
-                frame = self._spark.createDataFrame(table)
-                writer = frame.write.format("delta").mode("append")
-                writer = writer.option("txnAppId", f"holdfast-{told.name}-{name}").option("txnVersion", told.version)
-                writer.save(f"{self._path}/{name}")
+        for name, table in told.filled():
+            writer = self._spark.createDataFrame(table).write.format("delta").mode("append")
+            writer = writer.option("txnAppId", f"holdfast-{told.name}-{name}").option("txnVersion", told.version)
+            writer.save(f"{self._path}/{name}")
 
 
 class TableWriter:
@@ -114,9 +116,8 @@ class TableWriter:
         self._name, self._spark = sink.name, spark
 
     def write(self, told: Told) -> None:
-        for name, table in told.tables.items():
-            if table.num_rows:
-                self._spark.createDataFrame(table).write.mode("append").saveAsTable(f"{self._name}_{name}")
+        for name, table in told.filled():
+            self._spark.createDataFrame(table).write.mode("append").saveAsTable(f"{self._name}_{name}")
 
 
 class WebhookWriter:

@@ -189,8 +189,7 @@ class JdbcTables:
         feeds: list[Feed] = []
         until = dict(since)
         for name, table in self.source.tables.items():
-            frame = spark.read.format("jdbc").options(url=self.source.url, dbtable=table.table, **self.source.options)
-            rows = frame.load()
+            rows = jdbc_table(self.source, name, spark)
             if since.get(name) is not None:
                 rows = rows.where(rows[quoted(table.watermark)] >= since[name])
             found = rows.toArrow()
@@ -202,6 +201,12 @@ class JdbcTables:
         if not feeds or until == since:  # those with the last watermark are known
             return None
         return Batch(number, json.dumps(until), lambda _: feeds)
+
+
+def jdbc_table(source: JdbcSource, name: str, spark: SparkSession) -> DataFrame:
+    """A table of a database as it is now."""
+    options = {"url": source.url, "dbtable": source.tables[name].table, **source.options}
+    return spark.read.format("jdbc").options(**options).load()
 
 
 def _digest(text: str) -> str:

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import HoldfastError, NotAvailable
 from holdfast.executors.executor import Executor
-from holdfast.pipeline.config import DeltaSource, JdbcSource, Pipeline
+from holdfast.pipeline.config import ROWS_IN_PROCESS, DeltaSource, JdbcSource, Pipeline
 from holdfast.pipeline.sinks import Outbox
-from holdfast.pipeline.sources import Batch, JdbcTables, stream_of
+from holdfast.pipeline.sources import Batch, JdbcTables, jdbc_table, stream_of
 from holdfast.rulebook import Rulebook
 from holdfast.rules.rulefile import RuleEntry, entries_of
 from holdfast.store.directory import directory_at
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
 Record = dict[str, Any]
 OnVersion = Callable[[Record, Record | None], None]  # the record of a version, Spark's progress
-ROWS_IN_PROCESS = 20_000_000  # with more, "auto" takes the executors
 _POLL = 0.2
+_SECONDS = {"ms": 0.001, "millisecond": 0.001, "s": 1, "second": 1, "m": 60, "minute": 60, "h": 3600, "hour": 3600}
 _ERROR = re.compile(r"holdfast\.errors\.(\w+): (.*)")
 
 
@@ -45,8 +45,7 @@ class Follower:
         """Spark may be None where neither the executor nor a sink needs it."""
         self.pipeline = pipeline
         self.book = Rulebook.open(pipeline.book)
-        self.place, self.reason = place_of(pipeline, self.book)
-        if self.place == "spark" and spark is not None:
+        if place_of(pipeline, self.book)[0] == "spark" and spark is not None:
             self.book.run_on(spark_executor(pipeline, spark))
         self._outbox = Outbox(pipeline, spark)
         self.book.needed_from = self._outbox.needed_from
@@ -158,8 +157,7 @@ def _base(pipeline: Pipeline, name: str, spark: SparkSession | None) -> Any:
         reader = spark.read.format("delta").option("versionAsOf", source.starting_version - 1)
         return reader.load(source.path) if "/" in source.path else reader.table(source.path)
     assert isinstance(source, JdbcSource)
-    table = source.tables[name]
-    return spark.read.format("jdbc").options(url=source.url, dbtable=table.table, **source.options).load()
+    return jdbc_table(source, name, spark)
 
 
 def watch(pipeline: Pipeline, spark: SparkSession, on_version: OnVersion | None = None) -> None:
@@ -253,10 +251,5 @@ def seconds(text: str) -> float:
     found = re.fullmatch(r"\s*([0-9.]+)\s*(ms|milliseconds?|s|seconds?|m|minutes?|h|hours?)\s*", text)
     if found is None:
         raise HoldfastError(f"{text!r} is not a time; write `10 seconds` or `2 minutes`")
-    unit = found[2]
-    factor = (
-        0.001
-        if unit.startswith("m") and unit not in ("m", "minute", "minutes")
-        else {"s": 1, "m": 60, "h": 3600}[unit[0]]
-    )
-    return float(found[1]) * factor
+    unit = found[2] if found[2] in _SECONDS else found[2].removesuffix("s")
+    return float(found[1]) * _SECONDS[unit]

@@ -38,8 +38,11 @@ class Problem:
     value: object
     reason: str
 
+    def __str__(self) -> str:
+        return f"column {shown(self.column)}: {shown(self.value)} {self.reason}"
+
     def message(self, place: Place) -> str:
-        return f"{place.row(self.row)}, column {shown(self.column)}: {shown(self.value)} {self.reason}"
+        return f"{place.row(self.row)}, {self}"
 
 
 @dataclass

@@ -202,7 +202,7 @@ class Planner:
             raise SchemaError(f"{source.place.source}: {error}") from None
         if tuple(source.table.schema.names) == schema.names and not source.textual and not self.declared:
             self._known_types = source.table.schema
-        reasons = {p.row: f"column {shown(p.column)}: {shown(p.value)} {p.reason}" for p in reversed(encoded.problems)}
+        reasons = {problem.row: str(problem) for problem in reversed(encoded.problems)}
         count, types = len(encoded), part.types
         sign = np.where((types == DELETE) | (types == BEFORE), -1, 1).astype(np.int8)
         return _Events(

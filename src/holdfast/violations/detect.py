@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from holdfast.indexes.index import Index, MakeIndex
+from holdfast.indexes.index import Index, MakeIndex, Mask
 from holdfast.indexes.named import DEFAULT, index_named
 from holdfast.indexes.pairs import Ids, Pairs
 from holdfast.indexes.plan import Group, compile_rule, describe, group_rules
@@ -22,6 +22,7 @@ from holdfast.rules.predicate import Predicate
 from holdfast.rules.rule import Dc, Ind, Rule, as_dc
 from holdfast.table.dictionary import Codes, TextDictionary
 from holdfast.table.rows import Rows
+from holdfast.table.schema import Schema
 from holdfast.violations.delta import RowChange, ViolationDelta
 from holdfast.violations.inclusion_index import InclusionIndex
 
@@ -43,6 +44,18 @@ class Checked:
     def is_single(self) -> bool:
         """Whether it is violated by rows, not by pairs."""
         return isinstance(self.rule, Ind) or (isinstance(self.rule, Dc) and self.rule.is_one_row)
+
+    def error(self, violations: int, rows: int) -> float:
+        """g1: violating pairs / n(n-1), 0 for fewer than two rows; or rows / n for rules about rows."""
+        total = rows if self.is_single else rows * (rows - 1)
+        return violations / total if total else 0.0
+
+
+def rows_that_violate(item: Checked, schema: Schema, codes: Codes, words: TextDictionary) -> Mask:
+    """The rows that violate a rule about one row."""
+    predicates = as_dc(item.rule).predicates  # type: ignore[arg-type]
+    found = rows_that_satisfy(predicates, schema, codes, words, item.nulls)
+    return found & rows_that_satisfy(item.where, schema, codes, words, "sql") if item.where else found
 
 
 class Detector:
@@ -185,9 +198,7 @@ class Detector:
         return ViolationDelta.between(added, removed)
 
     def _violate(self, item: Checked, name: str, codes: Codes) -> np.ndarray:
-        schema, predicates = self.schemas[name], as_dc(item.rule).predicates  # type: ignore[arg-type]
-        found = rows_that_satisfy(predicates, schema, codes, self.words, item.nulls)
-        return found & rows_that_satisfy(item.where, schema, codes, self.words, "sql") if item.where else found
+        return rows_that_violate(item, self.schemas[name], codes, self.words)
 
     def _inclusion(self, index: InclusionIndex, changes: Mapping[str, RowChange]) -> ViolationDelta:
         left, right = changes.get(index.rule.left_table), changes.get(index.rule.right_table)

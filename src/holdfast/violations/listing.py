@@ -15,6 +15,7 @@ from holdfast.rules.rule import Dc, Order, Rule
 from holdfast.table.dictionary import Codes, TextDictionary
 from holdfast.table.encode import decode_column
 from holdfast.table.rows import Rows
+from holdfast.table.schema import Schema
 from holdfast.violations.detect import Checked
 
 
@@ -29,8 +30,13 @@ def names_of(ids: Ids, rows: Rows, words: TextDictionary, coming: Codes | None =
         codes[:, ~fresh], codes[:, fresh] = rows.codes_of(ids[~fresh]), coming[:, ids[fresh] - rows.next_id]
     else:
         codes = rows.codes_of(ids)
-    parts = [decode_column(rows.schema.column(n), codes[rows.schema.position(n)], words) for n in rows.key]
-    return parts[0] if len(parts) == 1 else pa.StructArray.from_arrays(parts, names=list(rows.key))
+    return keys_of(rows.schema, rows.key, codes, words)
+
+
+def keys_of(schema: Schema, key: Sequence[str], codes: Codes, words: TextDictionary) -> pa.Array:
+    """The keys of rows given by all their codes; a struct where the key is composite."""
+    parts = [decode_column(schema.column(name), codes[schema.position(name)], words) for name in key]
+    return parts[0] if len(parts) == 1 else pa.StructArray.from_arrays(parts, names=list(key))
 
 
 def pair_table(pairs: Pairs, rows: Rows, words: TextDictionary, coming: Codes | None = None) -> pa.Table:

@@ -7,27 +7,21 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
+from holdfast.arrays import table_to_buffer
 from holdfast.indexes.box import BoxIndex
 from holdfast.indexes.index import violate_with_themselves
-from holdfast.indexes.rowtest import rows_that_satisfy
 from holdfast.pipeline.whole.parts import Places, Table, codes_of, listed_rows, names_of, read_part
 from holdfast.pipeline.whole.send import IndJob, PairJob, numbers_in
 from holdfast.pipeline.whole.tiles import S, T
-from holdfast.rules.rule import as_dc
 from holdfast.table.dictionary import Codes, TextDictionary
-from holdfast.violations.detect import Checked
+from holdfast.violations.detect import Checked, rows_that_violate
 from holdfast.violations.inclusion_index import InclusionIndex
 
 ANSWER = "rule int, count long, pairs binary"
 
 
 def _answer(rule: int, count: int, pairs: pa.Table | None) -> pa.RecordBatch:
-    data = None
-    if pairs is not None and pairs.num_rows:
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, pairs.schema) as writer:
-            writer.write_table(pairs)
-        data = sink.getvalue().to_pybytes()
+    data = table_to_buffer(pairs).to_pybytes() if pairs is not None and pairs.num_rows else None
     return pa.record_batch(
         {
             "rule": pa.array([rule], pa.int32()),
@@ -102,14 +96,11 @@ def _first_pairs(
 def single_task(
     table: Table, item: Checked, limit: int | None, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    predicates = as_dc(item.rule).predicates  # type: ignore[arg-type]
     for number in numbers_in(batches):
         for ids, rows in read_part(table, number):
             words = TextDictionary()
             codes = codes_of(table.schema, rows, words)
-            bad = rows_that_satisfy(predicates, table.schema, codes, words, item.nulls)
-            if item.where:
-                bad = bad & rows_that_satisfy(item.where, table.schema, codes, words, "sql")
+            bad = rows_that_violate(item, table.schema, codes, words)
             listed = None if limit is None else listed_rows(table, rows, ids, ids[bad][:limit], words)
             yield _answer(0, int(bad.sum()), listed)
 

@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from holdfast.arrays import table_from_buffer
 from holdfast.errors import NotAvailable, RuleError
 from holdfast.executors.spark import parallelism
+from holdfast.indexes.partitioned import quantiles
 from holdfast.indexes.plan import compile_rule, group_rules
 from holdfast.pipeline.whole import tiles as layout
 from holdfast.pipeline.whole.answer import ANSWER, inclusion_task, single_task, tile_task
@@ -31,7 +33,7 @@ from holdfast.pipeline.whole.send import (
     send_inclusion_task,
     send_task,
 )
-from holdfast.pipeline.whole.tiles import BLOCKS, SLOTS, BlockTiles, HashTiles, S, T, may_violate, quantiles
+from holdfast.pipeline.whole.tiles import BLOCKS, SLOTS, BlockTiles, HashTiles, S, T, may_violate
 from holdfast.rules.bind import Schemas, require_fits, require_policy, table_of
 from holdfast.rules.rule import Ind, Rule, as_dc
 from holdfast.rules.rulefile import RuleEntry, as_entry, entries_of
@@ -62,9 +64,7 @@ class SparkFound:
     def error(self, rule: str | Rule) -> float:
         """Violating pairs / n(n-1); rows / n for rules about rows."""
         checked = self.names.checked[self.names.find(rule).number]
-        rows = self.tables[table_of(checked.rule, self.schemas)].rows
-        total = rows if checked.is_single else rows * (rows - 1)
-        return self.count(rule) / total if total else 0.0
+        return checked.error(self.count(rule), self.tables[table_of(checked.rule, self.schemas)].rows)
 
     @property
     def schemas(self) -> Schemas:
@@ -187,7 +187,7 @@ class _Run:
         else:
             job = next(job for job in self._pair_jobs() if number in job.numbers)
             parts = self._tiled(job, self._tiles(job), job.numbers.index(number), most)
-        tables = [pa.ipc.open_stream(part["pairs"]).read_all() for part in parts if part["pairs"]]
+        tables = [table_from_buffer(part["pairs"]) for part in parts if part["pairs"]]
         names = ["t"] if item.is_single else ["t", "s"]
         table = self._tables[table_of(item.rule, self._found.schemas)]
         if not tables:

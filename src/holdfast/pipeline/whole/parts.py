@@ -17,9 +17,10 @@ import pyarrow as pa
 from holdfast.errors import ValueRefused, shown
 from holdfast.executors.spark import numbered
 from holdfast.table.dictionary import Codes, TextDictionary
-from holdfast.table.encode import decode_column, encode_table
+from holdfast.table.encode import encode_table
 from holdfast.table.kind import Kind
 from holdfast.table.schema import Schema
+from holdfast.violations.listing import keys_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -75,10 +76,7 @@ def _write_file(place: str, schema: Schema, number: int, batches: list[pa.Record
     table = pa.Table.from_batches(batches).rename_columns(list(schema.names))
     texts = {c.name for c in schema.columns if c.kind is Kind.TEXT}
     encoded = encode_table(_only(schema, texts), table, TextDictionary())
-    problem = None
-    if encoded.problems:
-        first = encoded.problems[0]
-        problem = f"column {shown(first.column)}: {shown(first.value)} {first.reason}"
+    problem = str(encoded.problems[0]) if encoded.problems else None
     codes = iter(encoded.codes)
     columns = {c.name: table.column(c.name) if c.name in texts else pa.array(next(codes)) for c in schema.columns}
     path = f"{place}-{number}-{secrets.token_hex(6)}.arrow"
@@ -127,8 +125,7 @@ def names_of(table: Table, rows: pa.Table, ids: Places, wanted: Places, words: T
     order = np.argsort(ids)
     places = order[np.searchsorted(ids[order], wanted)]
     codes = codes_of(table.schema, rows.select(list(table.key)).take(pa.array(places)), words)
-    parts = [decode_column(table.schema.column(n), codes[table.schema.position(n)], words) for n in table.key]
-    return parts[0] if len(parts) == 1 else pa.StructArray.from_arrays(parts, names=list(table.key))
+    return keys_of(table.schema, table.key, codes, words)
 
 
 def name_type(table: Table) -> pa.DataType:

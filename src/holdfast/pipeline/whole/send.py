@@ -172,12 +172,13 @@ def send_task(
 ) -> Iterator[pa.RecordBatch]:
     for number in numbers_in(batches):
         for ids, rows, codes, words in _pair_rows(job, number):
-            parts = [_sent(job, tiles, side, ids, rows, codes, words) for side in _role_sides(job)]
+            t, s = _role_sides(job)
+            tile, row, role = _sent(job, tiles, t, ids, rows, codes, words)
             if job.group.shared and isinstance(tiles, HashTiles) and not (tiles.chunks > 1).any():
-                tile, row, _ = parts[0]  # as s they go to the same tiles
-                role = np.full(len(tile), T | S, np.int32)
+                role = role | S  # as s they go to the same tiles
             else:
-                tile, row, role = _together(*(np.concatenate(some) for some in zip(*parts, strict=True)))
+                s_tile, s_row, s_role = _sent(job, tiles, s, ids, rows, codes, words)
+                tile, row, role = _together(np.append(tile, s_tile), np.append(row, s_row), np.append(role, s_role))
             sent = {f"c{i}": one_array(rows.column(i)).take(pa.array(row)) for i in columns}
             yield pa.record_batch({"tile": pa.array(tile), "role": pa.array(role), "id": pa.array(ids[row]), **sent})
 

@@ -76,13 +76,6 @@ class BlockTiles:
         return rows, tiles[blocks[rows], others]
 
 
-def quantiles(values: Places, count: int) -> Places:
-    if not len(values) or count < 2:
-        return np.zeros(0, np.int64)
-    ordered = np.sort(values)
-    return np.unique(ordered[np.arange(1, count) * len(ordered) // count])
-
-
 def may_violate(group: Group, t: pd.DataFrame, s: pd.DataFrame) -> bool:
     """Whether the bounds of a t block and an s block leave room for a violation of any rule."""
     mine, theirs = t.set_index("dim"), s.set_index("dim")
