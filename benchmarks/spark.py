@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from benchmarks.measure import machine
-from holdfast.discovery.agree_tile import agree_counts
+from holdfast.discovery.agree_set import AgreeSets, Tally
 from holdfast.executors.spark import SparkExecutor
 from holdfast.executors.threads import ThreadExecutor
 from holdfast.generate.tax import MOST_ZIPS, RULES, STATES, _People
@@ -56,12 +56,14 @@ def codes_of(rows: int, columns: int = 15) -> np.ndarray:
     return np.random.default_rng(0).integers(0, 50, (columns, rows))
 
 
+def all_pairs(codes: np.ndarray, executor) -> Tally:
+    return AgreeSets(len(codes), executor=executor, few_pairs=0).pairs(np.arange(codes.shape[1]), codes)
+
+
 def tiles(spark, home: Path) -> None:
     codes, threads, on_spark = codes_of(100_000), ThreadExecutor(2), SparkExecutor(spark, home)
-    agree_counts(codes[:, :4000], on_spark)  # Python workers are there
-    runs = [
-        (elapsed(lambda: agree_counts(codes, threads)), elapsed(lambda: agree_counts(codes, on_spark))) for _ in "ab"
-    ]
+    all_pairs(codes[:, :4000], on_spark)  # Python workers are there
+    runs = [(elapsed(lambda: all_pairs(codes, threads)), elapsed(lambda: all_pairs(codes, on_spark))) for _ in "ab"]
     first, second = (min(times) for times in zip(*runs, strict=True))
     pairs = 100_000 * 99_999 / 2 / second / 1e9
     print(f"pair tiles, 100,000 rows x 15 columns: threads {first:.1f} s, Spark {second:.1f} s ({pairs:.2f} G pairs/s)")
@@ -151,9 +153,9 @@ def on_cluster(workers: int) -> None:
     with cluster(workers) as (address, _), tempfile.TemporaryDirectory() as shared:
         spark = session_on(address)
         executor = SparkExecutor(spark, Path(shared), tasks=4 * workers)
-        agree_counts(codes_of(4000), executor)
+        all_pairs(codes_of(4000), executor)
         codes = codes_of(100_000)
-        print(min(elapsed(lambda: agree_counts(codes, executor)) for _ in range(2)))
+        print(min(elapsed(lambda: all_pairs(codes, executor)) for _ in range(2)))
         spark.stop()
 
 

@@ -29,8 +29,8 @@ from holdfast.indexes.plan import compile_rule, group_rules
 from holdfast.table.dictionary import TextDictionary
 from holdfast.table.encode import encode_table
 from holdfast.table.read import read, schema_of
+from holdfast.table.rows import RowChange
 from holdfast.table.schema import Schema
-from holdfast.violations.delta import RowChange
 from holdfast.violations.detect import Checked, Detector
 
 BATCH, ROUNDS = 1000, 20

@@ -45,7 +45,14 @@ class BookSubject:
     """A rulebook: its answer is its rows in order of arrival, its rules, and its invariants."""
 
     def __init__(
-        self, schema: Schema, rows: list[Row], key: str | None, *, durable: bool, checked: bool = False
+        self,
+        schema: Schema,
+        rows: list[Row],
+        key: str | None,
+        *,
+        durable: bool,
+        checked: bool = False,
+        found: dict[str, Any] | None = None,
     ) -> None:
         path = None
         if durable:
@@ -54,7 +61,7 @@ class BookSubject:
             path = Path(place) / "book"
         types = {c.name: c.type_text for c in schema.columns}
         rules = rules_for(schema) if checked else []
-        self.book = Rulebook.create(path, to_table(schema, rows), key=key, types=types, rules=rules)
+        self.book = Rulebook.create(path, to_table(schema, rows), key=key, types=types, rules=rules, **(found or {}))
         self.path = path
 
     def apply(self, change: Change) -> None:
@@ -105,6 +112,15 @@ SUBJECTS: dict[str, Callable[[Schema, list[Row], str | None], Subject]] = {
     "durable rulebook": lambda schema, rows, key: BookSubject(schema, rows, key, durable=True),
     "rulebook with rules": lambda schema, rows, key: BookSubject(schema, rows, key, durable=False, checked=True),
     "durable rulebook with rules": lambda schema, rows, key: BookSubject(schema, rows, key, durable=True, checked=True),
+    "rulebook that finds rules": lambda schema, rows, key: BookSubject(
+        schema, rows, key, durable=False, found={"kinds": ("key", "fd"), "nulls": "sql"}
+    ),
+    "durable rulebook that finds rules": lambda schema, rows, key: BookSubject(
+        schema, rows, key, durable=True, checked=True, found={"kinds": ("key", "fd"), "max_size": None}
+    ),
+    "durable rulebook that finds rules that nearly hold": lambda schema, rows, key: BookSubject(
+        schema, rows, key, durable=True, found={"kinds": ("key", "fd"), "max_error": 0.1, "error": "g1"}
+    ),
 }
 
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.arrays import to_buffer
-from holdfast.discovery.agree_tile import agree_counts
+from holdfast.discovery.agree_set import AgreeSets
 from holdfast.errors import HoldfastError
 from holdfast.executors.executor import Block, Bucket, Cancellation, Cancelled, load, parts_of
 from holdfast.executors.threads import ThreadExecutor
@@ -121,7 +121,10 @@ def test_only_pure_functions_run(executor):
 @pytest.mark.parametrize(("rows", "tile"), [(0, 5), (1, 5), (37, 5), (200, 64), (3000, 700)])
 def test_agreements_of_all_pairs(executor, rows, tile):
     codes = np.random.default_rng(rows).integers(0, 4, (5, rows))
-    counts = agree_counts(codes, executor, tile)
+    everything = AgreeSets(5, executor=executor, few_pairs=0, pairs_per_tile=tile * tile)
+    tally = everything.pairs(np.arange(rows), codes)
+    counts = np.zeros(32, np.int64)
+    counts[tally.sets[:, 0].astype(np.int64)] = tally.counts
     equal = (codes[:, :, None] == codes[:, None, :]).astype(np.int64)
     masks = (equal << np.arange(5)[:, None, None]).sum(axis=0)[np.triu_indices(rows, 1)]
     assert counts.tolist() == np.bincount(masks, minlength=32).tolist()

@@ -3,6 +3,7 @@
 from importlib.metadata import version
 
 from holdfast.check import Found, check
+from holdfast.discover import discover
 from holdfast.errors import (
     ChangeRefused,
     HoldfastError,
@@ -14,8 +15,9 @@ from holdfast.errors import (
     StoreError,
     ValueRefused,
 )
-from holdfast.outcome import Outcome, RuleChange
+from holdfast.outcome import Outcome
 from holdfast.rulebook import Rulebook
+from holdfast.rules.change import RuleChange
 from holdfast.rules.grammar import parse
 from holdfast.rules.rule import Dc, Fd, Ind, Key, Order
 from holdfast.rules.rulefile import RuleFile
@@ -50,6 +52,7 @@ __all__ = [
     "StoreError",
     "ValueRefused",
     "check",
+    "discover",
     "parse",
     "read_feed",
     "violations_sql",

@@ -4,17 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from holdfast.rules.ruleset import RuleSet
+from holdfast.rules.change import RuleChange
 from holdfast.table.net import Bad, Drift
 from holdfast.violations.listing import BatchViolations, RuleNames
-
-
-@dataclass(frozen=True)
-class RuleChange:
-    """Rules that came and rules that went."""
-
-    added: RuleSet = field(default_factory=RuleSet)
-    removed: RuleSet = field(default_factory=RuleSet)
 
 
 @dataclass(frozen=True)

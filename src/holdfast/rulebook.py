@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -15,7 +16,10 @@ import pyarrow as pa
 
 from holdfast import outbox
 from holdfast.arrays import Arrays
-from holdfast.errors import ChangeRefused, HoldfastError, NotAvailable, RuleError, SchemaError, StoreError, shown
+from holdfast.discovered import Discovered, Followed, rule_events
+from holdfast.discovery.budget import Budget
+from holdfast.discovery.wanted import Sizes, Wanted
+from holdfast.errors import ChangeRefused, HoldfastError, RuleError, SchemaError, StoreError, shown
 from holdfast.executors.executor import Executor
 from holdfast.indexes.named import DEFAULT
 from holdfast.indexes.pairs import Pairs
@@ -29,7 +33,7 @@ from holdfast.store.directory import directory_at
 from holdfast.store.disk import Disk
 from holdfast.store.interrupt import uninterrupted
 from holdfast.store.log import Log, Record
-from holdfast.store.step import GROWING, LOG, OUTBOX, QUARANTINE, WORDS, Step, table_state
+from holdfast.store.step import GROWING, LOG, OUTBOX, QUARANTINE, RULES, WORDS, Step, facts_state, table_state
 from holdfast.store.store import Store
 from holdfast.table.change import Changes, Part, by_table
 from holdfast.table.dictionary import TextDictionary
@@ -37,12 +41,12 @@ from holdfast.table.encode import decode_table
 from holdfast.table.net import Effect, Planner
 from holdfast.table.options import Choices, Names, TableOptions
 from holdfast.table.read import Source, read_all
-from holdfast.table.rows import RowDelta, Rows
+from holdfast.table.rows import RowChange, RowDelta, Rows
 from holdfast.table.schema import Schema, unknown_name
-from holdfast.violations.delta import RowChange, ViolationDelta
+from holdfast.violations.delta import ViolationDelta
 from holdfast.violations.detect import Checked, Detector, Progress
 from holdfast.violations.explain import Explanation, explanation
-from holdfast.violations.listing import BatchViolations, Listed, RuleNames, RuleViolations
+from holdfast.violations.listing import BatchViolations, Listed, RuleNames, RuleViolations, pair_table
 
 DEFAULT_KEEP = 10
 
@@ -79,7 +83,7 @@ class Rulebook:
         """Empty tables."""
         self._words = TextDictionary()
         self._rows = {name: Rows(t.schema, t.key) for name, t in tables.items()}
-        self._log, self._quarantine = Log(), Log()
+        self._log, self._quarantine, self._rule_log = Log(), Log(), Log()
         self._filed = dict.fromkeys(GROWING, 0)  # how much of each growing state is in its files
         self._seen: dict[str, dict[str | int, str | None]] = {}  # batches of each source, and their offsets
         self._highest: dict[str, int] = {}  # of each source's integer batch ids
@@ -96,6 +100,9 @@ class Rulebook:
         self._names = RuleNames(checked, [entry.id for entry in entries])
         self._nothing: dict[int, Listed] = {}
         self._detector: Detector | None = None
+        asked = self._options.get("wanted")
+        wanted = Wanted.from_json(asked) if asked is not None else None
+        self._found = Discovered(wanted, self.schemas, self._executor, named=self._options.get("named", False))
 
     # --- making and opening ---------------------------------------------------------------------------------
 
@@ -110,6 +117,10 @@ class Rulebook:
         key: Names | Mapping[str, Names] | None = None,
         nulls: str = "equal",
         rule_nulls: str = "sql",
+        max_error: float = 0.0,
+        error: str | None = None,
+        max_size: Sizes = "default",
+        time_budget: float | None = None,
         types: Mapping[str, Any] | None = None,
         columns: Names | Mapping[str, Names] | None = None,
         exclude: Names | Mapping[str, Names] | None = None,
@@ -123,21 +134,24 @@ class Rulebook:
         """A rulebook over these tables: durable in the directory `path`, or in memory where that is None.
 
         `key` says which columns tell the rows of a table apart ({table: key} for several); `types` overrides
-        column kinds ({column: type}, or {table: {column: type}}); `columns` and `exclude` choose columns. `index` is
-        what finds violating pairs: `box`, or for comparison `chain` or `less_than`. `progress` is told, while rows are
-        checked, how many of how many are done. On an `executor` (threads, Spark) each index is in parts, which are
-        searched side by side; without one it is in this process. `keep` is how many versions stay open to readers;
-        with `outbox` each of them has what sinks are to be told of it.
+        column kinds ({column: type}, or {table: {column: type}}); `columns` and `exclude` choose columns. The minimal
+        rules of these `kinds` are found and kept true to the rows, under `nulls`, up to `max_error` and `max_size` (see
+        `discover`); a first search that `time_budget` seconds end is refused, for a rulebook is never partial.
+
+        `index` is what finds violating pairs: `box`, or for comparison `chain` or `less_than`. `progress` is told,
+        while rows are checked, how many of how many are done. On an `executor` (threads, Spark) each index is in parts,
+        which are searched side by side; without one it is in this process. `keep` is how many versions stay open to
+        readers; with `outbox` each of them has what sinks are to be told of it.
         """
-        if kinds:
-            raise NotAvailable(f"discovery of {', '.join(kinds)} is not in this version; give no kinds=")
-        options: Record = {"nulls": require_policy(nulls), "rule_nulls": require_policy(rule_nulls)}
+        wanted = Wanted.of(kinds, nulls, max_size, max_error, error)
+        options: Record = {"nulls": wanted.nulls, "rule_nulls": require_policy(rule_nulls)}
+        options |= {"wanted": wanted.to_json() if kinds else None, "named": isinstance(tables, Mapping)}
         options |= {"keep": require_keep(keep), "outbox": outbox}
         settled = Choices(key, types, columns, exclude).settle(read_all(tables))
         made = {name: table for name, (_, table) in settled.items()}
         entries = require_entries([as_entry(rule, rule_nulls) for rule in rules], made)
         book = cls(made, options, entries, None, index, progress, executor)
-        record = book._load_base({name: source for name, (source, _) in settled.items()})
+        record = book._load_base({name: source for name, (source, _) in settled.items()}, Budget(time_budget))
         if path is not None:
             states, filed = book._states(len(book._words))
             book._store, book._filed = Store.create(directory_at(path, disk), states, book._meta(), record), filed
@@ -165,10 +179,12 @@ class Rulebook:
         tables = {name: table.to_json() for name, table in self._tables.items()}
         return {"tables": tables, "options": self._options, "rules": [entry.model_dump() for entry in self._entries]}
 
-    def _load_base(self, sources: dict[str, Source]) -> Record:
+    def _load_base(self, sources: dict[str, Source], budget: Budget) -> Record:
         parts = {name: [Part.of(source, "insert")] for name, source in sources.items()}
-        step = self._step(self._plan(parts, quarantine=False), {}, None, 0, "base", "default")
+        step = self._step(self._plan(parts, quarantine=False), {}, None, Followed({}, {}), 0, "base", "default")
         self._merge(step)
+        if self._found:
+            self._found.make(self._rows, budget)
         step.record["violations"] = self._violation_record(dict.fromkeys(range(len(self._entries)), (0, 0)))
         return step.record
 
@@ -187,8 +203,10 @@ class Rulebook:
         self._reset(tables, tuple(RuleEntry.model_validate(record) for record in meta["rules"]))
         for name, rows in self._rows.items():
             rows.load(states[table_state(name)][0])
+            if self._found:
+                self._found.remember({name: states[facts_state(name)][0]})
         for name, state in self._growing.items():
-            for part in states[name]:
+            for part in states.get(name, ()):
                 state.merge(part)
         self._filed = self._lengths()
         for record in self._log.records:
@@ -196,13 +214,15 @@ class Rulebook:
         for change in changes:
             if WORDS in change:
                 self._words.merge(change[WORDS])
-            self._merge(Step.from_states(change))
+            step = Step.from_states(change)
+            self._merge(step)
+            self._found.remember(step.facts)
         self._stale = False
         return None
 
     @property
     def _growing(self) -> dict[str, TextDictionary | Log]:
-        return {WORDS: self._words, LOG: self._log, QUARANTINE: self._quarantine}
+        return {WORDS: self._words, LOG: self._log, QUARANTINE: self._quarantine, RULES: self._rule_log}
 
     def _lengths(self) -> dict[str, int]:
         return {name: len(state) for name, state in self._growing.items()}
@@ -240,9 +260,11 @@ class Rulebook:
         try:
             effects = self._plan(by_table(change, self._tables), quarantine=on_error == "quarantine")
             with self._detecting():
-                found = self._follow(effects)
+                changes = {name: self._row_change(name, effect.delta) for name, effect in effects.items()}
+                found = self._detect().apply(changes) if self._entries else {}
                 violations = self._batch_violations(found, effects)
-                step = self._step(effects, found, violations, version, batch, source, offsets)
+                rules = self._found.follow(changes, self._rows)
+                step = self._step(effects, found, violations, rules, version, batch, source, offsets)
         except BaseException:
             self._words.truncate(known)
             raise
@@ -250,6 +272,7 @@ class Rulebook:
         return Outcome(
             version,
             batch,
+            rules=rules.change,
             rows=step.record["tables"],
             drift=[d for effect in effects.values() for d in effect.drift],
             quarantined=[b for effect in effects.values() for b in effect.quarantined],
@@ -269,13 +292,16 @@ class Rulebook:
             tables[self._name(name)] = tables[self._name(name)].with_columns(types)
         new = [as_entry(rule, self._options["rule_nulls"]) for rule in rules]
         entries = require_entries([*self._entries, *new], tables)
-        before = self._rows, self._tables, self._entries
+        before, found = (self._rows, self._tables, self._entries), self._found
+        held = found.rules(self._rows) if added else RuleSet()
         try:
             self._rows = self._rows | {name: self._rows[name].widened(tables[name].schema) for name in added}
             self._describe(tables, entries)
-            step = self._alteration(added, len(new))
+            if not added:
+                self._found = found
+            step = self._alteration(added, len(new), self._found.since(held, self._rows, added))
             if self._store is not None:
-                touched = {table_state(name) for name in added}
+                touched = {state(name) for name in added for state in (table_state, facts_state)}
                 self._put(self._store, step, len(self._words), self._meta(), touched)
             self._merge(step)
         except BaseException:
@@ -285,7 +311,7 @@ class Rulebook:
             raise
         return self.version
 
-    def _alteration(self, columns: Mapping[str, Mapping[str, str]], rules: int) -> Step:
+    def _alteration(self, columns: Mapping[str, Mapping[str, str]], rules: int, followed: Followed) -> Step:
         first = len(self._entries) - rules
         fresh = dict.fromkeys(range(first, len(self._entries)), (0, 0))
         zero = {"inserted": 0, "deleted": 0, "updated": 0}
@@ -298,17 +324,15 @@ class Rulebook:
             "quarantined": 0,
             "drift": 0,
             "violations": self._violation_record(fresh),
+            "rules": followed.counts(),
             "altered": {
                 "columns": {name: dict(types) for name, types in columns.items()},
                 "rules": [entry.id for entry in self._entries[first:]],
             },
         }
-        return Step({}, record)
-
-    def _follow(self, effects: dict[str, Effect]) -> dict[int, ViolationDelta]:
-        """What the effects do to the violations."""
-        changes = {name: self._row_change(name, effect.delta) for name, effect in effects.items()}
-        return self._detect().apply(changes) if self._entries else {}
+        events = rule_events(followed, lambda name, pairs: [])
+        events = [{"version": record["version"], "batch": None} | event for event in events]
+        return Step({}, record, rules=Log.delta(events) if events else None)
 
     def _row_change(self, name: str, delta: RowDelta) -> RowChange:
         """The delta with what was there before, for those who follow the rows."""
@@ -337,6 +361,7 @@ class Rulebook:
             raise
         except BaseException:
             self._detector = None
+            self._found.forget()
             raise
 
     def _listed(self, number: int, pairs: Pairs, effects: Mapping[str, Effect] | None = None) -> Listed:
@@ -380,6 +405,7 @@ class Rulebook:
         effects: dict[str, Effect],
         found: dict[int, ViolationDelta],
         violations: BatchViolations | None,
+        rules: Followed,
         version: int,
         batch: str | int,
         source: str,
@@ -394,6 +420,7 @@ class Rulebook:
             "quarantined": sum(len(effect.quarantined) for effect in effects.values()),
             "drift": sum(len(effect.drift) for effect in effects.values()),
             "violations": self._violation_record({i: (d.count_added, d.count_removed) for i, d in found.items()}),
+            "rules": rules.counts(),
         }
         if offsets is not None:
             record["offsets"] = offsets
@@ -404,7 +431,16 @@ class Rulebook:
         if violations is not None and self._options["outbox"]:
             told = outbox.to_arrays(outbox.violation_events(violations, self._entries))
         rows = {name: effect.delta for name, effect in effects.items()}
-        return Step(rows, record, Log.delta(bad) if bad else None, told)
+        events = rule_events(rules, lambda name, pairs: self._named(name, pairs, effects))
+        events = [{"version": version, "batch": batch} | event for event in events]
+        apart, listed = (Log.delta(some) if some else None for some in (bad, events))
+        return Step(rows, record, apart, listed, told, rules.facts)
+
+    def _named(self, name: str, pairs: Pairs, effects: Mapping[str, Effect]) -> list[Record]:
+        """What the rows of a table are called, while the effects are not part of the rows yet."""
+        coming = effects[name].delta.inserted_codes
+        named: list[Record] = pair_table(pairs, self._rows[name], self._words, coming).to_pylist()
+        return named
 
     def _publish(self, step: Step, known: int) -> None:
         """Makes a step durable, then part of the states. Whatever stops it, memory and disk agree afterwards."""
@@ -415,6 +451,7 @@ class Rulebook:
                 self._merge(step)
         except BaseException:
             self._stale, self._detector = self._store is not None, None
+            self._found.forget()
             raise
         if self._store is not None:
             self._store.collect(self._options["keep"], self.needed_from)
@@ -432,7 +469,7 @@ class Rulebook:
 
         def snapshot(names: Collection[str], growing: Collection[str]) -> dict[str, Arrays]:
             nonlocal filed
-            states, filed = self._states(known, {*names, *altered}, growing)
+            states, filed = self._states(known, {*names, *altered}, growing, step.facts)
             return states
 
         change = step.to_states(self._words.to_arrays(known))
@@ -446,18 +483,27 @@ class Rulebook:
         self._log.append(step.record)
         if step.bad is not None:
             self._quarantine.merge(step.bad)
+        if step.rules is not None:
+            self._rule_log.merge(step.rules)
         self._note_batch(step.record)
 
     def _states(
-        self, words: int, names: Collection[str] | None = None, growing: Collection[str] = ()
+        self,
+        words: int,
+        names: Collection[str] | None = None,
+        growing: Collection[str] = (),
+        coming: Mapping[str, Arrays] | None = None,
     ) -> tuple[dict[str, Arrays], dict[str, int]]:
         """These states or all, of growing ones what is not in files yet, and how long they are then. A change being
-        applied has added its words already: only the first `words` count."""
+        applied has added its words already, of which only the first `words` count, and its facts, `coming`."""
         start = {name: self._filed[name] if name in growing else 0 for name in GROWING}
         make: dict[str, Callable[[], Arrays]] = {table_state(name): rows.to_arrays for name, rows in self._rows.items()}
+        for name in self._rows if self._found else ():
+            make[facts_state(name)] = partial(self._found.facts, name, self._rows, (coming or {}).get(name))
         make[WORDS] = lambda: self._words.to_arrays(start[WORDS], words)
         make[LOG] = lambda: self._log.to_arrays(start[LOG])
         make[QUARANTINE] = lambda: self._quarantine.to_arrays(start[QUARANTINE])
+        make[RULES] = lambda: self._rule_log.to_arrays(start[RULES])
         chosen = {name: state() for name, state in make.items() if names is None or name in names}
         lengths = self._lengths() | {WORDS: words}
         return chosen, {name: lengths[name] if name in chosen else self._filed[name] for name in GROWING}
@@ -504,8 +550,9 @@ class Rulebook:
         return dict(self._tables)
 
     def run_on(self, executor: Executor | None) -> None:
-        """Lets violations be searched on an executor, or in this process again."""
+        """Lets violations and rules be searched on an executor, or in this process again."""
         self._executor, self._detector = executor, None
+        self._found.run_on(executor)
 
     @property
     def schemas(self) -> dict[str, Schema]:
@@ -549,10 +596,24 @@ class Rulebook:
         return len(self._rows[self._name(name)])
 
     def rules(self, kind: str | None = None) -> RuleSet:
-        """The rules of this book, all or of one kind."""
+        """The rules of this book, all or of one kind: those that it checks, and those that it has found to hold."""
         names = next(iter(self._tables.values())).schema.names if len(self._tables) == 1 else ()
-        rules = RuleSet.from_rules([entry.value for entry in self._entries], names)
+        checked = RuleSet.from_rules([entry.value for entry in self._entries], names)
+        if not self._found:
+            return checked if kind is None else checked.of(kind)
+        found = self.found()
+        rules = checked | found if len(checked) else found
         return rules if kind is None else rules.of(kind)
+
+    @property
+    def discovery_nulls(self) -> str:
+        """How nulls compare in rules that are found."""
+        return str(self._options["nulls"])
+
+    def found(self) -> RuleSet:
+        """The rules that were found to hold: all minimal ones of the kinds that the book was made for."""
+        self._require_usable()
+        return self._found.rules(self._rows)
 
     def entry(self, rule: str | Rule) -> RuleEntry:
         """A checked rule by its id, text or value."""
@@ -621,11 +682,23 @@ class Rulebook:
         rows = [
             {k: r[k] for k in ("version", "source", "time", "quarantined", "drift")}
             | {"batch": str(r["batch"]), "table": name}
+            | dict(zip(("rules_added", "rules_removed"), r.get("rules", {}).get(name, (0, 0)), strict=True))
             | counts
             for r in self._log.records
             for name, counts in r["tables"].items()
         ]
         return pa.Table.from_pylist(rows, schema=_HISTORY)
+
+    def rule_history(self) -> pa.Table:
+        """The rules that came and went, oldest first, with the two rows that decided: of a rule that went a pair that
+        violates it, of one that came a pair that did, until a row of it was deleted. Rows by name, as JSON. At most
+        a thousand for each table and version; `history` counts all."""
+        self._require_usable()
+        rows = [
+            r | {"batch": str(r["batch"])} | {side: None if r[side] is None else json.dumps(r[side]) for side in "ts"}
+            for r in self._rule_log.records
+        ]
+        return pa.Table.from_pylist(rows, schema=_RULE_HISTORY)
 
     def quarantined(self) -> pa.Table:
         """The rows that were kept apart, with the reason; their values as JSON."""
@@ -673,6 +746,11 @@ _HISTORY = pa.schema(
         ("table", pa.string()),
     ]
     + [(name, pa.int64()) for name in ("inserted", "deleted", "updated", "quarantined", "drift")]
+    + [(name, pa.int64()) for name in ("rules_added", "rules_removed")]
+)
+_RULE_HISTORY = pa.schema(
+    [("version", pa.int64())]
+    + [(name, pa.string()) for name in ("batch", "table", "change", "id", "kind", "rule", "t", "s")]
 )
 _QUARANTINE = pa.schema(
     [("version", pa.int64())]

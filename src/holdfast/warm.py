@@ -5,14 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from holdfast.discovery.agree_tile import agree_counts
-from holdfast.executors.threads import ThreadExecutor
+from holdfast.discovery.agree_set import Moved
+from holdfast.discovery.table_rules import TableRules
+from holdfast.discovery.wanted import Wanted
 from holdfast.indexes.box_arrays import empty_box, renumbered
 from holdfast.kernels.box_entries import fill
 from holdfast.kernels.compiled import is_cached
 from holdfast.kernels.handle import Handle
 from holdfast.rulebook import Rulebook
 from holdfast.table.change import Change
+from holdfast.table.dictionary import NULL
 
 RULES = ["key(a)", "a -> b", "not(t.n > s.n and t.m < s.m)", "not(t.a = s.b and t.n < s.m)", "data.n in data.m"]
 NUMBERS = list(range(100, 400))  # enough for hash tables to grow
@@ -31,10 +33,24 @@ def warm() -> None:
                 book.violations(rule)
             book.apply(Change(inserts=[("x", "y", 5, 6)]))
             book.apply(Change(inserts=pa.table({"a": TEXTS, "b": TEXTS, "n": NUMBERS, "m": NUMBERS})))
-    agree_counts(np.array([[1, 1, 2], [1, 2, 3]]), ThreadExecutor(1))
+    warm_discovery()
     box = empty_box(1, 1)
     Handle(box).call(fill, np.array([[1], [2]]), np.zeros(1, np.int32), np.array([0]), np.array([1]), 0)
     renumbered(box, np.zeros(1, np.int32), 1)
+
+
+def warm_discovery() -> None:
+    """Follows a few rows with each strategy, as they come and go."""
+    rows = np.array([[1, 1, 2, NULL], [1, 2, 3, 1], [1, 1, 2, 2]])
+    ids, nobody = np.arange(4), (np.arange(0), rows[:, :0])
+    for nulls in ("equal", "sql"):
+        for max_error, error in ((0.0, None), (0.1, "g1"), (0.1, "g3")):
+            wanted = Wanted.of(("key", "fd"), nulls, max_error=max_error, error=error)
+            for most_pairs in (1e9, -1):
+                table = TableRules(len(rows), wanted, most_pairs=most_pairs)
+                table.follow(Moved(*nobody, ids, rows, *nobody))
+                table.follow(Moved(ids[:1], rows[:, :1], ids[:1] + 4, rows[:, :1], ids[1:], rows[:, 1:]))
+                table.follow(Moved(ids[1:2], rows[:, 1:2], *nobody, ids[2:], rows[:, 2:]))
 
 
 def is_warm() -> bool:

@@ -17,17 +17,21 @@ from rich.progress import Progress as Bar
 
 import holdfast
 from holdfast.check import Found, check
-from holdfast.cli.files import frames_of, goes_to_spark, keys_of, tables_of, types_of
+from holdfast.cli.files import frames_of, goes_to_spark, keys_of, size_of, tables_of, types_of
 from holdfast.cli.output import Format, Record, RuleResult, as_csv, as_json, as_junit, as_sarif, print_table
+from holdfast.cli.rules import SHOWN, MaxError, MaxSize, Measure, records_of
 from holdfast.errors import HoldfastError
 from holdfast.indexes.named import DEFAULT, INDEXES
 from holdfast.rulebook import DEFAULT_KEEP, Rulebook
 from holdfast.rules.rulefile import RuleEntry, entries_of
+from holdfast.rules.ruleset import RuleSet
 from holdfast.table.change import read_feed
 from holdfast.violations.detect import Progress
 from holdfast.warm import is_warm
 
 VIOLATED = 1
+FOUND = "found"  # the status of rules that nobody gave
+_SHOWN = 5  # rules that a batch changed
 
 Files = Annotated[list[str], typer.Argument(help="Tables: files, or name=path.", show_default=False)]
 Directory = Annotated[Path, typer.Argument(help="The rulebook's directory.", show_default=False)]
@@ -43,6 +47,10 @@ IndexName = Annotated[str, typer.Option("--index", help=f"What finds the pairs: 
 Limit = Annotated[int, typer.Option(min=0, help="Violations listed for each rule.")]
 On = Annotated[str, typer.Option("--on", help="Where: auto (by size), process, or spark (Parquet files).")]
 Keep = Annotated[int, typer.Option(min=1, help="How many versions stay open to readers.")]
+FollowedKinds = Annotated[
+    list[str] | None, typer.Option("--kind", help="A kind of rule to find and keep true: key, fd. May be repeated.")
+]
+FoundNulls = Annotated[str, typer.Option(help="How nulls compare in rules that are found: equal, distinct or sql.")]
 FailOn = Annotated[
     str, typer.Option("--fail-on", help="Exit with 1 for violations of this severity: error, warn, none.")
 ]
@@ -147,17 +155,20 @@ def fails(severities: set[str], fail_on: str) -> bool:
 
 def init_command(
     directory: Directory, files: Files, rules: RuleFileOption = None, rule: RuleOption = None, key: Key = None,
-    type: Types = None, nulls: Nulls = "sql", keep: Keep = DEFAULT_KEEP,
+    type: Types = None, nulls: Nulls = "sql", keep: Keep = DEFAULT_KEEP, kind: FollowedKinds = None,
+    found_nulls: FoundNulls = "equal", max_error: MaxError = 0.0, error: Measure = None, max_size: MaxSize = "5",
 ) -> None:  # fmt: skip
-    """Make a rulebook: tables and rules whose violations are followed from now on."""
+    """Make a rulebook: tables, rules whose violations are followed from now on, and kinds of rules to find and keep."""
     announce()
     options: dict[str, Any] = {"key": keys_of(key or []), "types": types_of(type or []), "rule_nulls": nulls}
-    options["keep"] = keep
+    options |= {"keep": keep, "kinds": kind or (), "nulls": found_nulls}
+    options |= {"max_error": max_error, "error": error, "max_size": size_of(max_size)}
     with progress_bar("checking") as progress:
         book = Rulebook.create(directory, tables_of(files), rules=rules_of(rules, rule), progress=progress, **options)
     with book:
         tables = ", ".join(f"{name} ({book.count(name):,} rows)" for name in book.schemas)
-        print(f"{directory}: {tables}; {len(book.entries)} rules")
+        found = f"; {len(book.found()):,} found" if kind else ""
+        print(f"{directory}: {tables}; {len(book.entries)} rules{found}")
 
 
 def apply_command(
@@ -225,6 +236,10 @@ def _print_batch(record: Record, format: Format) -> None:
     for what in ("quarantined", "drift"):
         state += f"; {what}: {record[what]} rows" if record[what] else ""
     print_table(Console(), f"batch {record['batch']} ({state})", changed, ["rule", "added", "removed"])
+    for change, texts in record["rules"].items():
+        if texts:
+            more = "" if len(texts) <= _SHOWN else f", and {len(texts) - _SHOWN:,} more"
+            print(f"rules {change}: {'; '.join(texts[:_SHOWN])}{more}")
 
 
 def violations_command(
@@ -260,13 +275,26 @@ def rules_command(
     directory: Directory,
     format: Form = Format.TABLE,
     version: Annotated[int | None, typer.Option(help="As of this version, if it is kept.", show_default=False)] = None,
+    every: Annotated[bool, typer.Option("--all", help="All rules that were found, not only the shortest.")] = False,
 ) -> None:
-    """List the rules of a rulebook with the number of their violations."""
+    """List the rules of a rulebook: those it checks with the number of their violations, then those it found."""
     with Rulebook.open(directory, version=version) as book:
         records = [
             e.model_dump() | {"kind": e.value.kind, "violations": book.count_violations(e.id)} for e in book.entries
         ]
+        found = book.found()
+        records += _found_records(found, None if every else SHOWN, book.discovery_nulls)
+    if not every and len(found) > sum(record["status"] == FOUND for record in records):
+        print(f"holdfast: the shortest of {len(found):,} rules that were found; --all lists them all", file=sys.stderr)
     _print_records("rules", records, ["id", "kind", "rule", "severity", "status", "nulls", "violations"], format)
+
+
+def _found_records(found: RuleSet, most: int | None, nulls: str) -> list[Record]:
+    return [
+        {"id": r["id"], "kind": r["kind"], "rule": r["text"], "status": FOUND, "nulls": nulls, "error": r["error"]}
+        for block in records_of(found, most)
+        for r in block
+    ]
 
 
 def history_command(directory: Directory, format: Form = Format.TABLE) -> None:
@@ -274,6 +302,7 @@ def history_command(directory: Directory, format: Form = Format.TABLE) -> None:
     with Rulebook.open(directory) as book:
         records = book.history().to_pylist()
     columns = ["version", "batch", "source", "time", "table", "inserted", "deleted", "updated", "quarantined", "drift"]
+    columns += ["rules_added", "rules_removed"]
     _print_records("history", records, columns, format)
 
 

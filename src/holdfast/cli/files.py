@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
+from holdfast.discovery.wanted import Sizes
 from holdfast.errors import HoldfastError
 from holdfast.pipeline.config import ROWS_IN_PROCESS
 
@@ -80,3 +81,12 @@ def types_of(texts: Sequence[str]) -> dict[str, Any] | None:
         else:
             made[column] = kind
     return made or None
+
+
+def size_of(text: str) -> Sizes:
+    """`3`, or `none` for no limit."""
+    if text == "none":
+        return None
+    if not text.isdigit():
+        raise HoldfastError(f"--max-size is a number or none, not {text!r}")
+    return int(text)

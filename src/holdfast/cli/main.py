@@ -12,6 +12,7 @@ from rich.console import Console
 
 import holdfast
 from holdfast.cli.books import COMMANDS
+from holdfast.cli.discover import discover_command
 from holdfast.cli.watch import watch_command
 from holdfast.errors import HoldfastError
 
@@ -70,7 +71,7 @@ def demo(
     run_demo(Console(), Console(stderr=True), rows, batches, seed, directory)
 
 
-for _name, _command in (COMMANDS | {"watch": watch_command}).items():
+for _name, _command in ({"discover": discover_command} | COMMANDS | {"watch": watch_command}).items():
     app.command(name=_name)(_command)
 
 

@@ -1,40 +1,104 @@
-"""Agree-sets of all pairs of rows, in tiles for an executor."""
+"""The work of one tile of pairs: a pure function for any executor, and how tiles are cut."""
 
 from __future__ import annotations
 
-from itertools import pairwise
+from dataclasses import dataclass, fields
 
 import numpy as np
 import numpy.typing as npt
 
-from holdfast.arrays import Arrays
-from holdfast.executors.executor import Block, Executor
-from holdfast.kernels.agree import count_agreements
-from holdfast.table.dictionary import Codes
+from holdfast.arrays import Array, Arrays
+from holdfast.discovery.masks import Masks, Numbers, full, pack
+from holdfast.executors.executor import Block
+from holdfast.kernels.agree import count_direct, count_hashed
+from holdfast.kernels.grouping import number_few
+from holdfast.kernels.handle import as_compiled
+from holdfast.table.dictionary import NULL, Codes
 
-MOST_COLUMNS = 24
+MOST_DIRECT = 20  # bits of a set that is counted by its own place: 16 MB of counts
+PAIRS_PER_TILE = 1 << 26
+_WORTH_NUMBERING = 8  # partners of a row from which comparing bytes repays numbering the values
+
+
+@dataclass(frozen=True)
+class Compared:
+    """Rows as the kernels compare them: by code, and columns of `few` values by `small` numbers; `known[row]` has the
+    columns in which the row can agree with another."""
+
+    codes: Codes
+    small: npt.NDArray[np.uint8]
+    few: npt.NDArray[np.bool_]
+    known: Masks
+
+    @classmethod
+    def of(cls, codes: Codes, nulls: str, pairs: int) -> Compared:
+        """Numbers the values where there are pairs enough. O(rows x columns)."""
+        codes, few = as_compiled(codes), np.zeros(len(codes), np.bool_)
+        small = np.empty(codes.shape, np.uint8)
+        if pairs > _WORTH_NUMBERING * codes.shape[1]:
+            number_few(codes, small, few)
+        return cls(codes, small, few, known(codes, nulls))
+
+    @classmethod
+    def from_arrays(cls, arrays: Arrays) -> Compared:
+        return cls(*(as_compiled(np.asarray(arrays[field.name])) for field in fields(cls)))
+
+
+def known(codes: Codes, nulls: str) -> Masks:
+    """For each row the columns in which it can agree with another: all, or under `distinct` and `sql` those that are
+    not null."""
+    if nulls == "equal" or not (codes == NULL).any():
+        return np.repeat(full(len(codes)), codes.shape[1], axis=0)
+    return pack((codes != NULL).T)
+
+
+def blocks(lead: int, rows: int, pairs: int) -> list[Block]:
+    """The pairs i < j of rows, i among the first `lead`, in tiles of about so many."""
+    across = max(1, min(rows, int(pairs**0.5)))
+    down = max(1, pairs // across)
+    made = []
+    for first in range(0, lead, down):
+        stop = min(first + down, lead)
+        for other in range(first, rows, across):
+            end = min(other + across, rows)
+            cost = float((stop - first) * (end - other))
+            made.append(Block({"span": np.array([first, stop, other, end], np.int64)}, cost))
+    return made
 
 
 def agree_tile(block: Arrays, shared: Arrays) -> Arrays:
-    """How many pairs of a tile agree on exactly which columns."""
-    codes = np.array(shared["codes"], np.int32)
-    counts = np.zeros(1 << len(codes), np.int64)
-    count_agreements(codes, *np.asarray(block["span"], np.int64).tolist(), counts)
-    return {"counts": counts}
+    """How many pairs of a tile have which agree-set, and (where wanted) one such pair each. O(pairs x columns).
+
+    Under `sql` a set is followed by the columns in which the pair differs.
+    """
+    sql, witnessed = (bool(flag) for flag in np.asarray(shared["flags"]))
+    rows = Compared.from_arrays(shared)
+    span = np.array(block["span"], np.int64)
+    columns = len(rows.codes)
+    every = full(columns)
+    if sql and (rows.known != every).any():
+        return _hashed(rows, span, sql=True)
+    pairs = (span[1] - span[0]) * (span[3] - span[2])
+    if columns <= MOST_DIRECT and 4 * pairs >= 1 << columns:
+        found = _direct(rows, span, witnessed)
+    else:
+        found = _hashed(rows, span, sql=False)
+    if sql:
+        agree = np.asarray(found["sets"], np.uint64)
+        found["sets"] = np.hstack([agree, every & ~agree])
+    return found
 
 
-def agree_counts(codes: Codes, executor: Executor, rows_per_tile: int = 8192) -> npt.NDArray[np.int64]:
-    """counts[mask]: how many unordered pairs of rows agree on exactly the columns in the mask. O(rows^2 x columns)."""
-    assert len(codes) <= MOST_COLUMNS
-    ranks = np.array([np.unique(column, return_inverse=True)[1] for column in codes], np.int32)
-    edges = np.append(np.arange(0, codes.shape[1], rows_per_tile), codes.shape[1])
-    spans = [
-        (first, stop, other, other_stop)
-        for i, (first, stop) in enumerate(pairwise(edges))
-        for other, other_stop in pairwise(edges[i:])
-    ]
-    blocks = [Block({"span": np.array(span)}, cost=float((span[1] - span[0]) * (span[3] - span[2]))) for span in spans]
-    total = np.zeros(1 << len(codes), np.int64)
-    for answer in executor.map(agree_tile, blocks, {"codes": ranks}):
-        total += np.asarray(answer["counts"], np.int64)
-    return total
+def _direct(rows: Compared, span: Numbers, witnessed: bool) -> dict[str, Array]:
+    places = 1 << len(rows.codes)
+    counts = np.zeros(places, np.int64)
+    pairs = np.zeros((places if witnessed else 0, 2), np.int64)
+    count_direct(rows.codes, rows.small, rows.few, rows.known, span, counts, pairs)
+    found = np.flatnonzero(counts)
+    chosen = pairs[found] if witnessed else np.zeros((len(found), 2), np.int64)
+    return {"sets": found.astype(np.uint64)[:, None], "counts": counts[found], "pairs": chosen}
+
+
+def _hashed(rows: Compared, span: Numbers, *, sql: bool) -> dict[str, Array]:
+    sets, counts, pairs = count_hashed(rows.codes, rows.small, rows.few, rows.known, span, sql)
+    return {"sets": sets, "counts": counts, "pairs": pairs}

@@ -1,33 +1,163 @@
-"""Which columns pairs of rows agree on, counted for a tile of pairs."""
+"""Which columns pairs of rows agree on, counted for a tile of pairs.
+
+Rows come as codes[column, row] and, for columns of few values, as bytes small[column, row]. Eight columns make a plane
+of bytes, compared a strip of partners at a time, so that the processor compares many partners at once.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
-from holdfast.kernels.compiled import kernel
+from holdfast.kernels.compiled import kernel, part
+from holdfast.kernels.sets import place_of
 
-_STRIP = 1024  # partners at a time: their masks stay in the nearest cache
+_STRIP = 2048  # partners at a time: their planes stay in the nearest cache
+_PLANES_PER_WORD = 8
+
+
+@part
+def compare(planes, codes, small, few, row, start, stop):
+    """Sets the bit of each column in which a partner has the value of the row."""
+    for p in range(planes.shape[0]):
+        planes[p, : stop - start] = 0
+    for c in range(codes.shape[0]):
+        plane, bit = planes[c >> 3], np.uint8(1 << (c & 7))
+        if few[c]:
+            number, numbers = small[c, row], small[c, start:stop]
+            for j in range(stop - start):
+                plane[j] |= bit if numbers[j] == number else np.uint8(0)
+        else:
+            value, values = codes[c, row], codes[c, start:stop]
+            for j in range(stop - start):
+                plane[j] |= bit if values[j] == value else np.uint8(0)
 
 
 @kernel
-def count_agreements(codes, first, stop, first_other, stop_other, counts):
-    """counts[mask] += 1 for each pair (i, j) with i < j, i from first to stop, j from first_other to stop_other; bit c
-    of the mask says whether they agree on codes[c]. O(pairs x columns), column by column so that it runs in strips.
-
-    For up to 24 columns: counts has 2 ** columns places.
-    """
+def count_direct(codes, small, few, known, span, counts, pairs):
+    """counts[set] += 1 for each pair i < j, i in the first span of rows, j in the second; pairs[set], unless `pairs` is
+    empty, is one of them. known[i] takes out the columns in which row i agrees with nobody. For up to 24 columns;
+    counts has a place for each set. O(pairs x columns), a strip of partners at a time. Two tables take turns, since
+    adding to a place that was just written has to wait for it."""
     columns = codes.shape[0]
-    masks = np.zeros(_STRIP, np.int32)
+    planes = np.zeros(((columns + 7) >> 3, _STRIP), np.uint8)
+    found = np.zeros(_STRIP, np.uint32)
+    turn = np.zeros_like(counts)
+    first, stop, first_other, stop_other = span[0], span[1], span[2], span[3]
     for begin in range(first_other, stop_other, _STRIP):
         end = min(begin + _STRIP, stop_other)
-        for i in range(first, min(stop, end - 1)):
+        for i in range(first, stop):
             start = max(begin, i + 1)
+            if start >= end:
+                continue
             width = end - start
-            masks[:width] = 0
-            for c in range(columns):
-                value, others = codes[c, i], codes[c, start:end]
-                bit = np.int32(1) << np.int32(c)
-                for j in range(width):
-                    masks[j] |= bit if others[j] == value else np.int32(0)
+            compare(planes, codes, small, few, i, start, end)
             for j in range(width):
-                counts[masks[j]] += 1
+                found[j] = planes[0, j]
+            for p in range(1, planes.shape[0]):
+                plane, shift = planes[p], np.uint32(8 * p)
+                for j in range(width):
+                    found[j] |= np.uint32(plane[j]) << shift
+            mask = np.uint32(known[i, 0])
+            for j in range(width):
+                found[j] &= mask
+            if pairs.shape[0]:
+                for j in range(width):
+                    if counts[found[j]] == 0:
+                        pairs[found[j], 0], pairs[found[j], 1] = i, start + j
+                    counts[found[j]] += 1
+            else:
+                half = width // 2
+                for j in range(half):
+                    counts[found[j]] += 1
+                    turn[found[half + j]] += 1
+                if width & 1:
+                    counts[found[width - 1]] += 1
+    counts += turn
+
+
+@kernel
+def count_hashed(codes, small, few, known, span, sql):
+    """(sets, counts, pairs) of the pairs of a tile: as `count_direct`, for any number of columns. With `sql` a set is
+    two: the columns in which the pair agrees, and those in which it differs, nulls being in neither.
+    O(pairs x columns)."""
+    columns = codes.shape[0]
+    words = known.shape[1]
+    planes = np.zeros(((columns + 7) >> 3, _STRIP), np.uint8)
+    width = 2 * words if sql else words
+    keys = np.zeros((width, _STRIP), np.uint64)
+    first, stop, first_other, stop_other = span[0], span[1], span[2], span[3]
+    room = 4096
+    table = np.zeros(4 * room, np.int32)
+    sets = np.empty((room, width), np.uint64)
+    counts = np.zeros(room, np.int64)
+    pairs = np.empty((room, 2), np.int64)
+    used = 0
+    for begin in range(first_other, stop_other, _STRIP):
+        end = min(begin + _STRIP, stop_other)
+        for i in range(first, stop):
+            start = max(begin, i + 1)
+            if start >= end:
+                continue
+            compare(planes, codes, small, few, i, start, end)
+            for w in range(words):
+                gather(keys[w], planes, w, end - start)
+                if sql:
+                    for j in range(end - start):
+                        keys[words + w, j] = known[i, w] & known[start + j, w] & ~keys[w, j]
+                for j in range(end - start):
+                    keys[w, j] &= known[i, w]
+            if used + end - start >= room:
+                while used + end - start >= room:
+                    room *= 4
+                table, sets, counts, pairs = grown(sets[:used], counts[:used], pairs[:used], room)
+            for j in range(end - start):
+                for w in range(width):
+                    sets[used, w] = keys[w, j]
+                at = place_of(table, sets, sets, used)
+                if table[at] == 0:
+                    pairs[used, 0], pairs[used, 1] = i, start + j
+                    used += 1
+                    table[at] = used
+                counts[table[at] - 1] += 1
+    return sets[:used], counts[:used], pairs[:used]
+
+
+@part
+def gather(keys, planes, word, width):
+    """keys[:width] = the word that eight planes make."""
+    keys[:width] = 0
+    for p in range(word * _PLANES_PER_WORD, min((word + 1) * _PLANES_PER_WORD, planes.shape[0])):
+        plane, shift = planes[p], np.uint64(8 * (p & 7))
+        for j in range(width):
+            keys[j] |= np.uint64(plane[j]) << shift
+
+
+@part
+def grown(sets, counts, pairs, room):
+    """The same entries with room for more."""
+    used = sets.shape[0]
+    table = np.zeros(4 * room, np.int32)
+    more_sets = np.empty((room, sets.shape[1]), np.uint64)
+    more_counts = np.zeros(room, np.int64)
+    more_pairs = np.empty((room, 2), np.int64)
+    more_sets[:used], more_counts[:used], more_pairs[:used] = sets, counts, pairs
+    for i in range(used):
+        table[place_of(table, more_sets, more_sets, i)] = i + 1
+    return table, more_sets, more_counts, more_pairs
+
+
+@kernel
+def sets_of_pairs(codes, known, pairs, sql, out):
+    """out[i] = the agree-set of rows pairs[i], under `sql` followed by the columns in which they differ. O(columns)
+    for each pair."""
+    words = known.shape[1]
+    for i in range(pairs.shape[0]):
+        t, s = pairs[i, 0], pairs[i, 1]
+        for w in range(words):
+            found = np.uint64(0)
+            for c in range(64 * w, min(codes.shape[0], 64 * w + 64)):
+                if codes[c, t] == codes[c, s]:
+                    found |= np.uint64(1) << np.uint64(c & 63)
+            out[i, w] = found & known[t, w]
+            if sql:
+                out[i, words + w] = known[t, w] & known[s, w] & ~found

@@ -39,6 +39,8 @@ class Block:
     conclusion: npt.NDArray[np.int32]
     conclusions: tuple[Item, ...] = ()
     names: tuple[str, ...] = ()
+    errors: npt.NDArray[np.float64] | None = None  # of approximate rules
+    supports: npt.NDArray[np.int64] | None = None  # rows that each rule says something about, where that was looked at
 
     def __len__(self) -> int:
         return len(self.masks)
@@ -52,7 +54,15 @@ class Block:
         return by_position(self.names) if self.names else by_name
 
     def chosen(self, rows: npt.NDArray[Any]) -> Block:
-        return replace(self, masks=self.masks[rows], conclusion=self.conclusion[rows])
+        errors, supports = (None if some is None else some[rows] for some in (self.errors, self.supports))
+        masks, ends = self.masks[rows], self.conclusion[rows]
+        return replace(self, masks=masks, conclusion=ends, errors=errors, supports=supports)
+
+    def with_details(self) -> Iterator[tuple[Rule, str, float, int | None]]:
+        """Each rule with its text, its error (0 where it holds), and its support where that is known."""
+        for i, rule in enumerate(self):
+            error = 0.0 if self.errors is None else float(self.errors[i])
+            yield rule, rule.text(self.rank), error, None if self.supports is None else int(self.supports[i])
 
     def __iter__(self) -> Iterator[Rule]:
         make = _MAKERS[self.kind]
@@ -74,6 +84,10 @@ class Block:
     def sizes(self) -> npt.NDArray[np.int64]:
         """The number of items of each rule."""
         return np.asarray(np.bitwise_count(self.masks).sum(axis=1, dtype=np.int64))
+
+    def shortest(self, most: int) -> Block:
+        """The rules with the fewest items, at most so many."""
+        return self.chosen(np.sort(np.argsort(self.sizes(), kind="stable")[:most]))
 
     def aligned(self, vocabulary: tuple[Item, ...], conclusions: tuple[Item, ...]) -> Block:
         """The same rules over a larger vocabulary."""
@@ -141,6 +155,15 @@ class RuleSet:
         names = tuple(columns)
         return cls((Block("fd", table, names, left, np.asarray(right, np.int32), names, names),))
 
+    @classmethod
+    def joined(cls, sets: Iterable[RuleSet]) -> RuleSet:
+        """Sets of different kinds or tables as one."""
+        parts = list(sets)
+        blocks = [block for part in parts for block in part.blocks if len(block)]
+        blocks.sort(key=lambda block: (KINDS.index(block.kind), block.table or ""))
+        limits = tuple(dict.fromkeys(limit for part in parts for limit in part.limits))
+        return cls(tuple(blocks), all(part.complete for part in parts), limits)
+
     def __len__(self) -> int:
         return sum(len(block) for block in self.blocks)
 
@@ -198,22 +221,26 @@ class RuleSet:
     def _block(self, key: tuple[str, str | None]) -> Block | None:
         return next((b for b in self.blocks if (b.kind, b.table) == key), None)
 
+    def with_texts(self) -> Iterator[tuple[Rule, str]]:
+        """Each rule with its canonical text."""
+        return ((rule, rule.text(block.rank)) for block in self.blocks for rule in block)
+
     def texts(self) -> list[str]:
         """The sorted canonical texts."""
-        return sorted(rule.text(block.rank) for block in self.blocks for rule in block)
+        return sorted(text for _, text in self.with_texts())
 
     def to_arrow(self) -> pa.Table:
-        """id, kind, table and text of each rule, sorted by kind and text."""
+        """id, kind, table, text, error and support of each rule, sorted by kind and text."""
         rows = sorted(
-            (KINDS.index(b.kind), b.table or "", rule.text(b.rank), rule.id) for b in self.blocks for rule in b
+            (KINDS.index(block.kind), block.table or "", text, rule.id, error, support)
+            for block in self.blocks
+            for rule, text, error, support in block.with_details()
         )
-        columns = {
-            "id": [r[3] for r in rows],
-            "kind": [KINDS[r[0]] for r in rows],
-            "table": [r[1] or None for r in rows],
-            "text": [r[2] for r in rows],
-        }
-        return pa.table(columns, schema=pa.schema([(name, pa.string()) for name in columns]))
+        records = [
+            {"id": id_, "kind": KINDS[kind], "table": table or None, "text": text, "error": error, "support": support}
+            for kind, table, text, id_, error, support in rows
+        ]
+        return pa.Table.from_pylist(records, schema=_ARROW)
 
     def to_pandas(self) -> Any:
         return self.to_arrow().to_pandas()
@@ -227,6 +254,12 @@ class RuleSet:
         rows = "".join(f"<tr><td>{r['kind']}</td><td><code>{html.escape(r['text'])}</code></td></tr>" for r in shown)
         more = f"<p>and {len(self) - most} more</p>" if len(self) > most else ""
         return f"<table><tr><th>kind</th><th>rule</th></tr>{rows}</table>{more}"
+
+
+_ARROW = pa.schema(
+    [(name, pa.string()) for name in ("id", "kind", "table", "text")]
+    + [("error", pa.float64()), ("support", pa.int64())]
+)
 
 
 def _common(mine: Block, theirs: Block | None) -> tuple[Block, Block | None]:
@@ -253,9 +286,21 @@ def _joined(blocks: list[Block]) -> list[Block]:
                 made[key],
                 masks=np.concatenate([made[key].masks, block.masks]),
                 conclusion=np.concatenate([made[key].conclusion, block.conclusion]),
+                errors=_both(made[key].errors, made[key], block.errors, block),
+                supports=None,
             )
         made[key] = block
     return list(made.values())
+
+
+def _both(
+    mine: npt.NDArray[np.float64] | None, first: Block, theirs: npt.NDArray[np.float64] | None, second: Block
+) -> npt.NDArray[np.float64] | None:
+    """The errors of two blocks, one behind the other."""
+    if mine is None and theirs is None:
+        return None
+    sides = ((mine, first), (theirs, second))
+    return np.concatenate([np.zeros(len(block)) if some is None else some for some, block in sides])
 
 
 def _words(bits: int) -> int:

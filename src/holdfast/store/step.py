@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from holdfast.arrays import Arrays
 from holdfast.store.log import Log, Record
 from holdfast.table.rows import RowDelta
 
-WORDS, LOG, QUARANTINE, OUTBOX = "words", "log", "quarantine", "outbox"
-GROWING = (WORDS, LOG, QUARANTINE)  # states that are only added to
-_TABLE = "table/"
+WORDS, LOG, QUARANTINE, RULES, OUTBOX = "words", "log", "quarantine", "rules", "outbox"
+GROWING = (WORDS, LOG, QUARANTINE, RULES)  # states that are only added to
+_TABLE, _FACTS = "table/", "facts/"
 
 
 def table_state(name: str) -> str:
@@ -19,31 +19,41 @@ def table_state(name: str) -> str:
     return _TABLE + name
 
 
+def facts_state(name: str) -> str:
+    """What the facts about a table's rows are called, from which rules are read."""
+    return _FACTS + name
+
+
 @dataclass(frozen=True)
 class Step:
-    """Rows, a record for the log, what was kept apart, and what is to be told to sinks."""
+    """Rows, a record for the log, what was kept apart, which rules came and went, what is to be told to sinks, and the
+    facts that rules are read from."""
 
     rows: dict[str, RowDelta]
     record: Record
     bad: Arrays | None = None
+    rules: Arrays | None = None
     outbox: Arrays | None = None
+    facts: dict[str, Arrays] = field(default_factory=dict)
 
     def to_states(self, words: Arrays) -> dict[str, Arrays]:
         """The step and its words, as the store keeps them: only what is not empty."""
         states: dict[str, Arrays] = {table_state(name): delta.to_arrays() for name, delta in self.rows.items() if delta}
+        states |= {facts_state(name): delta for name, delta in self.facts.items()}
         states[LOG] = Log.delta([self.record])
-        for name, some in ((QUARANTINE, self.bad), (OUTBOX, self.outbox)):
+        for name, some in ((QUARANTINE, self.bad), (RULES, self.rules), (OUTBOX, self.outbox)):
             if some is not None:
                 states[name] = some
         return states | ({WORDS: words} if len(words["ends"]) else {})
 
     @classmethod
     def from_states(cls, states: Mapping[str, Arrays]) -> Step:
-        rows = {
-            name.removeprefix(_TABLE): RowDelta.from_arrays(arrays)
-            for name, arrays in states.items()
-            if name.startswith(_TABLE)
-        }
+        rows = {name: RowDelta.from_arrays(arrays) for name, arrays in _named(states, _TABLE).items()}
         log = Log()
         log.merge(states[LOG])
-        return cls(rows, log.records[0], states.get(QUARANTINE))
+        facts = _named(states, _FACTS)
+        return cls(rows, log.records[0], states.get(QUARANTINE), states.get(RULES), facts=facts)
+
+
+def _named(states: Mapping[str, Arrays], prefix: str) -> dict[str, Arrays]:
+    return {name.removeprefix(prefix): arrays for name, arrays in states.items() if name.startswith(prefix)}

@@ -141,10 +141,10 @@ class Store:
         version, states, changes = self.version + 1, dict(self.manifest.states), self.manifest.changes
         try:
             if self.manifest.wants_snapshot or meta is not None:
-                added = {name for name in growing if len(states[name]) < _MOST_FILES}
+                added = {name for name in growing if len(states.get(name, ())) < _MOST_FILES}
                 for name, state in snapshot(self.manifest.touched, added).items():
                     ref = self._put_states(version, name, {name: state})
-                    states[name] = (*states[name], ref) if name in added else (ref,)
+                    states[name] = (*states.get(name, ()), ref) if name in added else (ref,)
                 changes = ()
             ref = self._put_states(version, "change", change)
             manifest = Manifest(version, states, (*changes, ref), self.manifest.meta if meta is None else meta, record)

@@ -106,6 +106,10 @@ def groups(codes: Codes, columns: npt.NDArray[np.int64]) -> npt.NDArray[np.int64
     """
     rows = codes.shape[1]
     out = np.empty(rows, dtype=np.int64)
-    local = np.zeros(1 << (2 * rows + 1).bit_length(), dtype=np.int32)
-    group_rows(np.ascontiguousarray(codes), np.asarray(columns, dtype=np.int64), local, out)
+    group_rows(np.ascontiguousarray(codes), np.asarray(columns, dtype=np.int64), table_for(rows), out)
     return out
+
+
+def table_for(entries: int) -> npt.NDArray[np.int32]:
+    """A free table, for at most so many entries."""
+    return np.zeros(1 << (2 * entries + 1).bit_length(), dtype=np.int32)

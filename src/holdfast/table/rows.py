@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -53,6 +54,40 @@ class RowDelta:
     @classmethod
     def from_arrays(cls, arrays: Arrays) -> RowDelta:
         return cls(**{name: np.asarray(array, dtype=np.int64) for name, array in arrays.items()})
+
+
+class RowChange(NamedTuple):
+    """Rows that left, changed and came, by id and by codes[column, row]."""
+
+    deleted: Ids
+    deleted_codes: Codes
+    updated: Ids
+    old_codes: Codes
+    new_codes: Codes
+    inserted: Ids
+    inserted_codes: Codes
+
+    @classmethod
+    def nothing(cls, width: int) -> RowChange:
+        codes = np.zeros((width, 0), np.int64)
+        return cls(_NO_IDS, codes, _NO_IDS, codes, codes, _NO_IDS, codes)
+
+    @classmethod
+    def arrival(cls, ids: Ids, codes: Codes) -> RowChange:
+        return cls.nothing(len(codes))._replace(inserted=ids, inserted_codes=codes)
+
+    def effective(self, columns: list[int]) -> tuple[Ids, Codes, Ids, Codes]:
+        """(ids that leave, their codes, ids that come, their codes) for rules that look at these columns only:
+        an update elsewhere is no change for them, one among them is a leaving and a coming."""
+        if not len(self.updated):
+            return self.deleted, self.deleted_codes, self.inserted, self.inserted_codes
+        moved = (self.old_codes[columns] != self.new_codes[columns]).any(axis=0)
+        return (
+            np.concatenate([self.deleted, self.updated[moved]]),
+            np.concatenate([self.deleted_codes, self.old_codes[:, moved]], axis=1),
+            np.concatenate([self.updated[moved], self.inserted]),
+            np.concatenate([self.new_codes[:, moved], self.inserted_codes], axis=1),
+        )
 
 
 class Rows:

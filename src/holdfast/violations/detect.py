@@ -21,9 +21,9 @@ from holdfast.rules.bind import Schemas, require_fits, require_predicates_fit, t
 from holdfast.rules.predicate import Predicate
 from holdfast.rules.rule import Dc, Ind, Rule, as_dc
 from holdfast.table.dictionary import Codes, TextDictionary
-from holdfast.table.rows import Rows
+from holdfast.table.rows import RowChange, Rows
 from holdfast.table.schema import Schema
-from holdfast.violations.delta import RowChange, ViolationDelta
+from holdfast.violations.delta import ViolationDelta
 from holdfast.violations.inclusion_index import InclusionIndex
 
 DEFAULT_CAP = 1_000_000

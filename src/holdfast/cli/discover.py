@@ -1,0 +1,98 @@
+"""`holdfast discover`: the rules that hold, the shortest first."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
+from rich.progress import Progress as Bar
+
+from holdfast.cli.books import Files, Form, Key, Types, announce
+from holdfast.cli.files import keys_of, size_of, tables_of, types_of
+from holdfast.cli.output import Format, as_csv, as_json, print_table
+from holdfast.cli.rules import SHOWN, MaxError, MaxSize, Measure, records_of
+from holdfast.discover import TIME_BUDGET, discover
+from holdfast.discovery.budget import Progress
+from holdfast.discovery.wanted import AVAILABLE
+from holdfast.errors import HoldfastError
+from holdfast.rules.ruleset import RuleSet
+
+Kinds = Annotated[
+    list[str] | None,
+    typer.Option("--kind", help="A kind of rule to find (repeatable).", show_default=", ".join(AVAILABLE)),
+]
+DiscoveryNulls = Annotated[
+    str, typer.Option("--nulls", help="How nulls compare in discovered rules: equal, distinct or sql.")
+]
+
+
+def discover_command(
+    files: Files,
+    kind: Kinds = None,
+    nulls: DiscoveryNulls = "equal",
+    max_error: MaxError = 0.0,
+    error: Measure = None,
+    max_size: MaxSize = "5",
+    time_budget: Annotated[
+        float, typer.Option(help="Seconds, after which what is proven is shown; 0 for no limit.")
+    ] = TIME_BUDGET,
+    every: Annotated[bool, typer.Option("--all", help="All rules, not only the shortest of each kind.")] = False,
+    key: Key = None,
+    type: Types = None,
+    format: Form = Format.TABLE,
+) -> None:
+    """Find the rules that hold: keys and functional dependencies, exact or nearly so."""
+    if format not in (Format.TABLE, Format.JSON, Format.CSV):
+        raise HoldfastError(f"rules are printed as table, json or csv, not {format}")
+    announce()
+    tables = tables_of(files)
+    with discovery_bar() as progress:
+        rules = discover(
+            tables,
+            kind or AVAILABLE,
+            nulls=nulls,
+            max_error=max_error,
+            error=error,
+            max_size=size_of(max_size),
+            time_budget=time_budget or None,
+            key=keys_of(key or []),
+            types=types_of(type or []),
+            progress=progress,
+        )
+    if not rules.complete:
+        print(f"holdfast: not complete: {', '.join(rules.limits)}; every rule shown holds", file=sys.stderr)
+    names = list(tables) if isinstance(tables, dict) else [tables.stem]
+    _print(rules, names, nulls, format, every)
+
+
+@contextmanager
+def discovery_bar() -> Iterator[Progress]:
+    """What is being done, and how far it is, on stderr."""
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
+    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("reading", total=1.0)
+        yield lambda what, share: bar.update(task, description=what, completed=share)
+
+
+def _print(rules: RuleSet, names: list[str], nulls: str, format: Format, every: bool) -> None:
+    records = [record for records in records_of(rules, None if every else SHOWN) for record in records]
+    if format is Format.JSON:
+        shown = {"tables": names, "nulls": nulls, "complete": rules.complete, "limits": list(rules.limits)}
+        print(as_json(shown | {"rules": records}))
+    elif format is Format.CSV:
+        print(as_csv(records, ["id", "kind", "table", "text", "error", "support", "sentence"]))
+    else:
+        console = Console()
+        for block, some in zip(rules.blocks, records_of(rules, None if every else SHOWN), strict=True):
+            about = f" of {block.table}" if block.table else ""
+            more = f" (the shortest {len(some)} of {len(block):,}; all with --all)" if len(some) < len(block) else ""
+            error = ["error"] if block.errors is not None else []
+            columns = ["text", *error, "support", "sentence"]
+            print_table(console, f"{block.kind}{about}: {len(some):,} rules{more}", some, columns)
+        if not rules.blocks:
+            console.print("no rules hold")

@@ -1,0 +1,42 @@
+"""Rules that were found, for people, and the options that say which."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from holdfast.cli.output import Record
+from holdfast.rules.ruleset import RuleSet
+from holdfast.rules.sentence import sentence
+
+SHOWN = 10  # of each kind and table, without --all
+MaxError = Annotated[
+    float, typer.Option(min=0.0, max=1.0, help="Also rules that are wrong up to this share (0.01: one percent).")
+]
+Measure = Annotated[
+    str | None, typer.Option("--error", help="How error is measured: g3 (rows to remove) or g1 (pairs).")
+]
+MaxSize = Annotated[str, typer.Option(help="Most columns of a key or a left side; none for no limit.")]
+
+
+def records_of(rules: RuleSet, most: int | None) -> list[list[Record]]:
+    """The rules of each block for people, the shortest first."""
+    made = []
+    for block in rules.blocks:
+        chosen = block if most is None else block.shortest(most)
+        records: list[Record] = [
+            {
+                "id": rule.id,
+                "kind": block.kind,
+                "table": block.table,
+                "text": text,
+                "error": error,
+                "support": support,
+                "sentence": sentence(rule, block.rank, error),
+            }
+            for rule, text, error, support in chosen.with_details()
+        ]
+        sizes = {rule.id: size for rule, size in zip(chosen, chosen.sizes().tolist(), strict=True)}
+        made.append(sorted(records, key=lambda record: (sizes[record["id"]], record["text"])))
+    return made

@@ -1,0 +1,134 @@
+"""Finding the rules that hold on data that does not change."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from holdfast.discovery.budget import Budget, Progress
+from holdfast.discovery.database import DatabaseRules
+from holdfast.discovery.partitions import Partitions
+from holdfast.discovery.wanted import AVAILABLE, Sizes, Wanted
+from holdfast.executors.executor import Cancellation, Cancelled, Executor
+from holdfast.executors.threads import ThreadExecutor
+from holdfast.rules.rule import Fd
+from holdfast.rules.ruleset import Block, RuleSet
+from holdfast.table.change import Part
+from holdfast.table.dictionary import TextDictionary
+from holdfast.table.net import Planner
+from holdfast.table.options import Choices, Names, TableOptions
+from holdfast.table.read import Source, read_all
+from holdfast.table.rows import Rows
+
+TIME_BUDGET = 60.0
+_MOST_SUPPORTS = 1000
+
+
+def discover(
+    data: Any,
+    kinds: Sequence[str] = AVAILABLE,
+    *,
+    nulls: str = "equal",
+    max_error: float = 0.0,
+    error: str | None = None,
+    key: Names | Mapping[str, Names] | None = None,
+    columns: Names | Mapping[str, Names] | None = None,
+    exclude: Names | Mapping[str, Names] | None = None,
+    types: Mapping[str, Any] | None = None,
+    max_size: Sizes = "default",
+    time_budget: float | None = TIME_BUDGET,
+    progress: Progress | None = None,
+    executor: Executor | None = None,
+) -> RuleSet:
+    """All minimal rules of these kinds that hold.
+
+    `max_error`: rules that are wrong up to this share, by `error`: g3 (rows to remove, the default for keys and FDs) or
+    g1 (pairs). `max_size`: the most columns of a key and of an FD's left side; a number, None for no limit, or one for
+    each kind; 5 by default. `time_budget`: seconds after which what is proven until then is the result, and `complete`
+    is false; Ctrl-C does the same. `progress` is told what is being done and which share of it is done. `executor`:
+    where many rows are compared, threads of this process by default.
+
+    >>> import pyarrow as pa
+    >>> rules = discover(pa.table({"id": [1, 2, 3], "zip": [10115, 10115, 20095], "city": ["B", "B", "HH"]}))
+    >>> rules.texts()
+    ['city -> zip', 'id -> city', 'id -> zip', 'key(id)', 'zip -> city']
+    """
+    wanted = Wanted.of(kinds, nulls, max_size, max_error, error)
+    settled = Choices(key, types, columns, exclude).settle(read_all(data))
+    budget, cancellation = Budget(time_budget, progress), Cancellation()
+
+    def tell(share: float) -> None:
+        budget.tell("comparing rows", share)
+        if budget.spent():
+            cancellation.cancel()
+
+    runs_on = executor or ThreadExecutor(progress=tell, cancellation=cancellation)
+    words = TextDictionary()
+    found = []
+    with _interruptible(budget, cancellation):
+        for name, (source, options) in settled.items():
+            named = isinstance(data, Mapping)
+            table = DatabaseRules({name: options.schema}, wanted, runs_on, named=named)
+            rows = _rows_of(name, source, options, words)
+            _search(table, name, rows, budget)
+            found.append(with_supports(table.rules(), rows, wanted.nulls))
+    rules = RuleSet.joined(found)
+    limits = rules.limits if budget.ended is None else (*rules.limits, budget.ended)
+    return replace(rules, complete=budget.ended is None, limits=limits)
+
+
+def _rows_of(name: str, source: Source, options: TableOptions, words: TextDictionary) -> Rows:
+    rows = Rows(options.schema, options.key)
+    planner = Planner(name, rows, words, options.declared, options.ignored)
+    rows.merge(planner.plan([Part.of(source, "insert")]).delta)
+    return rows
+
+
+def _search(found: DatabaseRules, name: str, rows: Rows, budget: Budget) -> None:
+    """Finds the rules of a table. Where rows were still being compared when time was up, none are proven."""
+    try:
+        found.begin(name, rows, budget)
+    except Cancelled:
+        assert budget.ended is not None
+
+
+def with_supports(rules: RuleSet, rows: Rows, nulls: str) -> RuleSet:
+    """The rules with the number of rows that each says something about: for an FD those that share their left values
+    with another row, for a key all. Of a thousand rules at most; more are not looked at."""
+    if len(rules) > _MOST_SUPPORTS:
+        return rules
+    groups = Partitions.of_codes(rows.codes(), nulls)
+    return replace(rules, blocks=tuple(_supported(block, groups) for block in rules.blocks))
+
+
+def _supported(block: Block, groups: Partitions) -> Block:
+    places = {name: i for i, name in enumerate(block.names)}
+    lefts = [rule.left if isinstance(rule, Fd) else None for rule in block]
+    counts = [groups.rows if x is None else len(groups.of([places[c] for c in sorted(x)]).rows) for x in lefts]
+    return replace(block, supports=np.array(counts, np.int64))
+
+
+@contextmanager
+def _interruptible(budget: Budget, cancellation: Cancellation) -> Iterator[None]:
+    """Lets the first Ctrl-C end the search with what it has; a second one is raised."""
+
+    def stop(number: int, frame: Any) -> None:
+        if budget.ended is not None:
+            raise KeyboardInterrupt
+        budget.ended = "interrupted"
+        cancellation.cancel()
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

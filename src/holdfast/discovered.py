@@ -1,0 +1,149 @@
+"""The discovered rules of a rulebook: made when first needed, from the facts in its store or from its rows."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Mapping
+from functools import partial
+from itertools import islice
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from holdfast.arrays import Arrays
+from holdfast.discovery.budget import Budget
+from holdfast.discovery.database import DatabaseRules
+from holdfast.discovery.wanted import Wanted
+from holdfast.errors import HoldfastError
+from holdfast.executors.executor import Executor
+from holdfast.indexes.pairs import Pairs
+from holdfast.outbox import ADDED, REMOVED
+from holdfast.rules.change import RuleChange
+from holdfast.rules.ruleset import Block, RuleSet
+from holdfast.store.log import Record
+from holdfast.table.rows import RowChange, Rows
+from holdfast.table.schema import Schema
+
+MOST_LISTED = 1000  # changes of rules that a version keeps with their rows; all are counted
+
+NameRows = Callable[[str, Pairs], list[Record]]  # what the rows of a table are called
+
+
+class Followed(NamedTuple):
+    """What a batch did: the facts of each table that it changed, and its rules."""
+
+    facts: dict[str, Arrays]
+    changes: dict[str, RuleChange]
+
+    @property
+    def change(self) -> RuleChange:
+        """The changes of all tables as one."""
+        found = list(self.changes.values())
+        if len(found) == 1:
+            return found[0]
+        added, removed = (RuleSet.joined(getattr(c, side) for c in found) for side in (ADDED, REMOVED))
+        return RuleChange(added, removed, lambda rule: next(filter(None, (c.why(rule) for c in found)), None))
+
+    def counts(self) -> dict[str, list[int]]:
+        """{table: [added, removed]}"""
+        return {name: [len(change.added), len(change.removed)] for name, change in self.changes.items()}
+
+
+class Discovered:
+    """Follows the rows of a rulebook. Without `wanted`, there are no rules and nothing is done."""
+
+    def __init__(
+        self, wanted: Wanted | None, schemas: Mapping[str, Schema], executor: Executor | None, *, named: bool
+    ) -> None:
+        self._wanted, self._schemas, self._executor, self._named = wanted, schemas, executor, named
+        self._made: DatabaseRules | None = None
+        self._facts: dict[str, list[Arrays]] | None = None
+
+    def __bool__(self) -> bool:
+        return self._wanted is not None
+
+    def remember(self, facts: Mapping[str, Arrays]) -> None:
+        """Facts from the store, to be added when rules are asked for; they are complete for the rows then."""
+        self._facts = self._facts or {}
+        for name, delta in facts.items():
+            self._facts.setdefault(name, []).append(delta)
+
+    def forget(self) -> None:
+        """Everything is made anew from the rows, when it is needed."""
+        self._made = self._facts = None
+
+    def make(self, rows: Mapping[str, Rows], budget: Budget | None = None) -> DatabaseRules:
+        """The rules of the rows as they are."""
+        assert self._wanted is not None
+        if self._made is None:
+            made = DatabaseRules(self._schemas, self._wanted, self._executor, named=self._named)
+            if self._facts is not None:
+                for name, deltas in self._facts.items():
+                    for delta in deltas:
+                        made.tables[name].merge(delta)
+                made.settle(rows)
+            else:
+                for name, some in rows.items():
+                    made.begin(name, some, budget)
+            if budget is not None and budget.ended:
+                raise HoldfastError(
+                    f"discovery did not finish: {budget.ended}. A rulebook is never partial; give it more time "
+                    f"(time_budget), fewer kinds, or a smaller max_size"
+                )
+            self._made, self._facts = made, None
+        return self._made
+
+    def follow(self, changes: Mapping[str, RowChange], rows: Mapping[str, Rows]) -> Followed:
+        """Brings the rules to the rows after the changes."""
+        if self._wanted is None:
+            return Followed({}, {})
+        made = self.make(rows).follow(changes, rows)
+        facts = {name: delta for name, (delta, _) in made.items()}
+        return Followed(facts, {name: change for name, (_, change) in made.items()})
+
+    def since(self, held: RuleSet, rows: Mapping[str, Rows], altered: Collection[str]) -> Followed:
+        """What became of the rules that held before tables were altered."""
+        if self._wanted is None or not altered:
+            return Followed({}, {})
+        after = self.rules(rows)
+        changes = {}
+        for name in altered:
+            now, before = (some.where(partial(_about, name if self._named else None)) for some in (after, held))
+            changes[name] = RuleChange(now - before, before - now)
+        return Followed({}, changes)
+
+    def run_on(self, executor: Executor | None) -> None:
+        """Where large changes are worked on from now on."""
+        self._executor = executor
+        if self._made is not None:
+            self._made.run_on(executor)
+
+    def rules(self, rows: Mapping[str, Rows]) -> RuleSet:
+        return self.make(rows).rules() if self._wanted is not None else RuleSet()
+
+    def facts(self, name: str, rows: Mapping[str, Rows], delta: Arrays | None) -> Arrays:
+        """The facts of a table, as they were before a delta that was just followed."""
+        return self.make(rows).tables[name].to_arrays(delta)
+
+    def describe(self, rows: Mapping[str, Rows]) -> str:
+        return self.make(rows).describe() if self._wanted is not None else ""
+
+
+def _about(table: str | None, block: Block) -> npt.NDArray[np.bool_]:
+    return np.full(len(block), block.table == table)
+
+
+def rule_events(followed: Followed, name_rows: NameRows) -> list[Record]:
+    """A record for each rule that came or went, up to MOST_LISTED for each table, with the rows that decided."""
+    events: list[Record] = []
+    for table, change in followed.changes.items():
+        sides = [(REMOVED, rule, text) for rule, text in islice(change.removed.with_texts(), MOST_LISTED)]
+        sides += [(ADDED, rule, text) for rule, text in islice(change.added.with_texts(), MOST_LISTED - len(sides))]
+        pairs = [change.why(rule) for _, rule, _ in sides]
+        known = np.array([pair for pair in pairs if pair is not None], np.int64).reshape(-1, 2)
+        names = iter(name_rows(table, Pairs(known[:, 0], known[:, 1])) if len(known) else [])
+        for (side, rule, text), pair in zip(sides, pairs, strict=True):
+            rows = next(names) if pair is not None else {"t": None, "s": None}
+            events.append({"table": table, "change": side, "id": rule.id, "kind": rule.kind, "rule": text} | rows)
+    return [json.loads(json.dumps(event, default=str)) for event in events]

@@ -1,0 +1,232 @@
+"""The agree-set multiset of a table under inserts and deletes (DynASt, sections 3 to 5).
+
+A pair of rows has the agree-set of the columns in which they are equal; the multiset says how many unordered pairs
+have each. A change adds the pairs of the rows that come and subtracts those of the rows that go (Property 1). The
+empty agree-set counts too, which the paper drops: constants and the error of keys need it. Under `sql` an entry is
+two sets, the columns in which the pair agrees and those in which it differs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from holdfast.arrays import Array, Arrays
+from holdfast.discovery.agree_tile import PAIRS_PER_TILE, Compared, agree_tile, blocks
+from holdfast.discovery.masks import Masks, Numbers, full, numbered, words_for
+from holdfast.executors.executor import Executor
+from holdfast.executors.threads import ThreadExecutor
+from holdfast.kernels.sets import enter_sets
+from holdfast.table.dictionary import Codes
+from holdfast.table.keys import table_for
+
+Ids = Numbers
+_NOBODY = np.zeros(0, np.int64)
+_FEW_PAIRS = 20_000_000  # not worth sending elsewhere
+
+
+@dataclass(frozen=True)
+class Tally:
+    """Distinct sets, how many pairs have each, and one such pair by row ids."""
+
+    sets: Masks
+    counts: Numbers
+    pairs: Numbers
+
+    def __len__(self) -> int:
+        return len(self.sets)
+
+    @classmethod
+    def nothing(cls, width: int) -> Tally:
+        return cls(np.zeros((0, width), np.uint64), np.zeros(0, np.int64), np.zeros((0, 2), np.int64))
+
+    @classmethod
+    def total(cls, parts: Sequence[Tally], width: int) -> Tally:
+        """The sum of several tallies. O(entries), expected."""
+        parts = [part for part in parts if len(part)]
+        if len(parts) < 2:
+            return parts[0] if parts else cls.nothing(width)
+        sets, numbers = numbered(np.concatenate([part.sets for part in parts]))
+        counts, pairs = np.zeros(len(sets), np.int64), np.empty((len(sets), 2), np.int64)
+        np.add.at(counts, numbers, np.concatenate([part.counts for part in parts]))
+        pairs[numbers] = np.concatenate([part.pairs for part in parts])
+        return cls(sets, counts, pairs)
+
+    def __sub__(self, other: Tally) -> Tally:
+        """What came without what went; the pair of an entry is one that came where more came, else one that went."""
+        if not len(self):
+            return Tally(other.sets, -other.counts, other.pairs)
+        sets, numbers = numbered(np.concatenate([self.sets, other.sets]))
+        counts, pairs = np.zeros(len(sets), np.int64), np.zeros((len(sets), 2), np.int64)
+        mine, theirs = numbers[: len(self)], numbers[len(self) :]
+        counts[mine] = self.counts
+        counts[theirs] -= other.counts
+        pairs[mine] = self.pairs
+        went = counts[theirs] < 0
+        pairs[theirs[went]] = other.pairs[went]
+        changed = counts != 0
+        return Tally(sets[changed], counts[changed], pairs[changed])
+
+    def where(self, chosen: Array) -> Tally:
+        return Tally(self.sets[chosen], self.counts[chosen], self.pairs[chosen])
+
+    @classmethod
+    def counted(cls, arrays: Arrays) -> Tally:
+        """Sets and counts without pairs."""
+        return cls.from_arrays({**arrays, "pairs": np.full((len(arrays["sets"]), 2), -1)})
+
+    @classmethod
+    def from_arrays(cls, arrays: Arrays) -> Tally:
+        sets, counts, pairs = (np.asarray(arrays[name]) for name in ("sets", "counts", "pairs"))
+        return cls(np.asarray(sets, np.uint64), np.asarray(counts, np.int64), np.asarray(pairs, np.int64))
+
+
+class Moved(NamedTuple):
+    """Rows that leave, rows that come and rows that stay, by id and by codes[column, row]."""
+
+    gone: Ids
+    gone_codes: Codes
+    new: Ids
+    new_codes: Codes
+    stay: Ids
+    stay_codes: Codes
+
+    @property
+    def pairs(self) -> int:
+        """The pairs of which at least one row moves."""
+        gone, new, stay = len(self.gone), len(self.new), len(self.stay)
+        return (gone + new) * stay + (gone * gone + new * new) // 2
+
+
+@dataclass
+class AgreeSets:
+    """The multiset of one table: a state that is added to. Sets whose count is zero are dropped when they are half.
+
+    >>> table = AgreeSets(columns=2)
+    >>> ids, codes = np.arange(3), np.array([[1, 1, 2], [5, 6, 5]])
+    >>> nobody = np.arange(0), codes[:, :0]
+    >>> delta = table.delta(Moved(*nobody, ids, codes, *nobody))
+    >>> _ = table.merge(delta)
+    >>> sorted(zip(table.sets[:, 0].tolist(), table.counts.tolist()))  # bit 0: the first column
+    [(0, 1), (1, 1), (2, 1)]
+    """
+
+    columns: int
+    nulls: str = "equal"
+    executor: Executor = field(default_factory=ThreadExecutor)
+    few_pairs: int = _FEW_PAIRS
+    pairs_per_tile: int = PAIRS_PER_TILE
+
+    def __post_init__(self) -> None:
+        self.generation = 0  # of the numbers of the entries
+        self._clear(16)
+
+    def _clear(self, room: int) -> None:
+        self._sets = np.zeros((room, self.width), np.uint64)
+        self._counts = np.zeros(room, np.int64)
+        self._table = table_for(room)
+        self._used = self._known = self._dead = 0
+
+    @property
+    def width(self) -> int:
+        """Words of an entry."""
+        return words_for(self.columns) * (2 if self.nulls == "sql" else 1)
+
+    def __len__(self) -> int:
+        return self._used - self._dead
+
+    @property
+    def _live(self) -> Numbers:
+        return np.flatnonzero(self._counts[: self._used])
+
+    @property
+    def sets(self) -> Masks:
+        """The entries that some pair has."""
+        return self._sets[self._live]
+
+    @property
+    def counts(self) -> Numbers:
+        """How many unordered pairs have each of them."""
+        return self._counts[self._live]
+
+    @property
+    def all_sets(self) -> Masks:
+        """The entries by number, those that no pair has any more among them."""
+        return self._sets[: self._used]
+
+    @property
+    def all_counts(self) -> Numbers:
+        return self._counts[: self._used]
+
+    def split(self, entries: Masks) -> tuple[Masks, Masks]:
+        """Entries as the sets in which pairs agree, and those in which they differ."""
+        words = words_for(self.columns)
+        agree = entries[:, :words]
+        return agree, entries[:, words:] if self.nulls == "sql" else ~agree & full(self.columns)
+
+    def delta(self, moved: Moved) -> Tally:
+        """What the pairs of moved rows add and take: change x rows, and the pairs inside the change (Alg. 1 and 2), in
+        tiles on the executor. Where less stays than goes, from scratch. O(pairs x columns)."""
+        stay, new = (moved.stay, moved.stay_codes), (moved.new, moved.new_codes)
+        after = len(moved.stay) + len(moved.new)
+        if len(moved.gone) and after * after // 2 < moved.pairs:
+            before = Tally(self.sets, self.counts, np.full((len(self), 2), -1))
+            return self.pairs(*(np.concatenate([a, b], axis=-1) for a, b in zip(stay, new, strict=True))) - before
+        came, went = self.pairs(*new, *stay), self.pairs(moved.gone, moved.gone_codes, *stay)
+        return came - went if len(went) else came
+
+    def pairs(self, ids: Ids, codes: Codes, rest: Ids = _NOBODY, rest_codes: Codes | None = None) -> Tally:
+        """The tally of the pairs of some rows among themselves and with the rest. Where all rows are compared, for
+        many pairs, no pair is remembered: it is not worth a second look at each of them."""
+        lead = len(ids)
+        if not lead:
+            return Tally.nothing(self.width)
+        if len(rest) and rest_codes is not None:
+            ids, codes = np.concatenate([ids, rest]), np.concatenate([codes, rest_codes], axis=1)
+        pairs = lead * len(ids)
+        rows = Compared.of(codes, self.nulls, pairs)
+        shared = {"flags": np.array([self.nulls == "sql", len(rest) > 0 or pairs < self.few_pairs])} | vars(rows)
+        tiles = blocks(lead, len(ids), self.pairs_per_tile)
+        if pairs < self.few_pairs:
+            answers = [agree_tile(tile.arrays, shared) for tile in tiles]
+        else:
+            answers = self.executor.map(agree_tile, tiles, shared)
+        total = Tally.total([Tally.from_arrays(answer) for answer in answers], self.width)
+        return Tally(total.sets, total.counts, ids[total.pairs])
+
+    def merge(self, delta: Tally) -> tuple[Tally, Tally]:
+        """Adds a delta. Returns its entries that no pair had before, and those that no pair has any more. O(entries of
+        the delta), amortised."""
+        self._reserve(len(delta))
+        numbers = np.empty(len(delta), np.int64)
+        self._used = enter_sets(self._table, self._sets, self._used, np.ascontiguousarray(delta.sets), numbers)
+        before = self._counts[numbers]
+        after = before + delta.counts
+        assert (after >= 0).all(), "a pair was taken that was not there"
+        self._counts[numbers] = after
+        self._dead += int((after == 0).sum()) - int(((before == 0) & (numbers < self._known)).sum())
+        self._known = self._used
+        if self._dead > self._used // 2 + 16:
+            self.load(self.to_arrays())
+        return delta.where(before == 0), delta.where(after == 0)
+
+    def _reserve(self, more: int) -> None:
+        if self._used + more > len(self._counts):
+            self._load(self._sets[: self._used], self._counts[: self._used], more)
+
+    def _load(self, sets: Masks, counts: Numbers, more: int = 0) -> None:
+        self._clear(max(16, (len(sets) + more) * 3 // 2))
+        self._used = enter_sets(self._table, self._sets, 0, np.ascontiguousarray(sets), np.empty(len(sets), np.int64))
+        self._counts[: self._used] = counts
+        self._known, self._dead = self._used, int((counts == 0).sum())
+
+    def to_arrays(self) -> dict[str, Array]:
+        return {"sets": self.sets, "counts": self.counts}
+
+    def load(self, arrays: Arrays) -> None:
+        """Takes the place of what is there."""
+        self.generation += 1
+        self._load(np.asarray(arrays["sets"]).astype(np.uint64), np.asarray(arrays["counts"]).astype(np.int64))

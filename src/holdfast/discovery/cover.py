@@ -1,0 +1,107 @@
+"""All minimal covers of a family of edges, and how they change when edges come and go.
+
+One implementation for everything that is found by inversion. Vertices are bits; an edge is the set of vertices of
+which a cover must have one. Edges are taken as inclusion-minimal ones: a larger edge is met with a smaller one.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from holdfast.discovery.budget import Budget
+from holdfast.discovery.masks import Masks, among, distinct, full, none, pack, sizes, unpack
+from holdfast.kernels.cover import FOUND, PAUSED, Place, all_critical, search
+from holdfast.kernels.sets import refutations
+
+_STEPS = 200_000  # between looks at the clock: some hundredths of a second
+_ROOM = 16_384
+
+
+def minimal_covers(
+    edges: Masks,
+    vertices: int,
+    most: int | None = None,
+    *,
+    roots: Masks | None = None,
+    within: Masks | None = None,
+    budget: Budget | None = None,
+) -> Masks:
+    """The minimal covers with at most `most` vertices, all of them `within` some; with roots, only those that contain
+    one of them. Where the budget ends first, those found until then. MMCS; O(edges / 64 x size) for each node.
+
+    >>> edges = np.array([[0b011], [0b110]], np.uint64)
+    >>> sorted(minimal_covers(edges, vertices=3)[:, 0].tolist())
+    [2, 5]
+    """
+    width = edges.shape[1]
+    allowed = full(vertices) if within is None else within
+    if within is not None:
+        edges = smallest(edges & within)
+    columns = pack(unpack(edges, vertices).T) if len(edges) else np.zeros((vertices, 1), np.uint64)
+    roots = np.zeros((1, width), np.uint64) if roots is None else np.ascontiguousarray(roots)
+    limit = vertices if most is None else min(most, vertices)
+    place = _place(min(max(limit, int(sizes(roots).max(initial=0))), vertices) + 2, columns.shape[1], width)
+    found: list[Masks] = []
+    while True:
+        out = np.empty((_ROOM, width), np.uint64)
+        status = search(np.ascontiguousarray(edges), columns, roots, allowed[0], limit, place, out, _STEPS)
+        found.append(out[: place.at[FOUND]])
+        if status != PAUSED or (budget is not None and budget.spent()):
+            break
+    covers = np.concatenate(found)
+    return distinct(covers) if len(roots) > 1 else covers
+
+
+def _place(depth: int, edge_words: int, words: int) -> Place:
+    unmet, twice = np.zeros((2, depth, edge_words), np.uint64)
+    allowed, tried = np.zeros((2, depth, words), np.uint64)
+    return Place(unmet, twice, allowed, tried, np.zeros(depth, np.int64), np.array([0, -1, 0, 0]))
+
+
+def smallest(edges: Masks) -> Masks:
+    """The edges that contain no other one."""
+    ordered = distinct(edges)
+    ordered = np.ascontiguousarray(~ordered[np.argsort(sizes(ordered), kind="stable")])
+    keep, rights = np.empty(len(ordered), np.int64), np.ones((len(ordered), 1), np.uint64)
+    return ~ordered[keep[: refutations(ordered, rights, keep, np.empty_like(rights))]]
+
+
+def meets_all(covers: Masks, edges: Masks) -> npt.NDArray[np.bool_]:
+    """Which covers have a vertex of every edge. O(covers x edges)."""
+    met = np.ones(len(covers), np.bool_)
+    for edge in edges:
+        met &= (covers & edge).any(axis=1)
+    return met
+
+
+def covers_after(
+    covers: Masks,
+    gone: Masks,
+    new: Masks,
+    edges: Masks,
+    vertices: int,
+    most: int | None = None,
+    budget: Budget | None = None,
+) -> Masks:
+    """The minimal covers of `edges`, from those of before it lost the `gone` edges and got the `new` ones.
+
+    A lost edge frees exactly the minimal covers of the rest that lie outside it, and some covers lose a vertex that
+    was critical for it alone. A new edge lets go of the covers that miss it, and what contains one of these and is
+    minimal comes. By `most`, a cover that was too large to be known can come only through a lost edge.
+    """
+    if len(gone):
+        rest = edges[~among(edges, new)]
+        columns = pack(unpack(rest, vertices).T) if len(rest) else np.zeros((vertices, 1), np.uint64)
+        critical = np.empty(len(covers), np.bool_)
+        all_critical(columns, np.ascontiguousarray(covers), critical)
+        every = full(vertices)
+        freed = [minimal_covers(rest, vertices, most, within=every & ~edge, budget=budget) for edge in gone[:, None]]
+        covers = distinct(np.concatenate([covers[critical], *freed]))
+    if len(new):
+        kept = meets_all(covers, new)
+        grown = none(vertices)
+        if not kept.all():
+            grown = minimal_covers(edges, vertices, most, roots=covers[~kept], budget=budget)
+        covers = distinct(np.concatenate([covers[kept], grown]))
+    return covers

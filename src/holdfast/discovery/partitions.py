@@ -1,0 +1,116 @@
+"""The rows of a table grouped by any columns, kept while there is room: what validating a rule by grouping needs."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from holdfast.discovery.masks import Numbers
+from holdfast.kernels.grouping import number_values
+from holdfast.kernels.handle import as_compiled
+from holdfast.kernels.partition import error_counts, find_clashes, refine
+from holdfast.table.dictionary import NULL, Codes
+from holdfast.table.keys import table_for
+
+Small = npt.NDArray[np.int32]
+DEFAULT_MEMORY = 1 << 30
+
+
+@dataclass(frozen=True)
+class Partition:
+    """Groups of two or more rows: `rows`, group behind group, and where each group ends."""
+
+    rows: Small
+    ends: Small
+
+    @property
+    def nbytes(self) -> int:
+        return int(self.rows.nbytes + self.ends.nbytes)
+
+    def shared_pairs(self) -> int:
+        """Ordered pairs of different rows of one group."""
+        sizes = np.diff(self.ends, prepend=0).astype(np.int64)
+        return int((sizes * (sizes - 1)).sum())
+
+    def superfluous(self) -> int:
+        """Rows to remove so that no group has two."""
+        return len(self.rows) - len(self.ends)
+
+
+class Partitions:
+    """Partitions of one table under a null policy; positions are those of the codes that it was given.
+
+    A partition is made from one with a column less, least distinct columns last, so that it starts from few rows;
+    partitions are kept up to `memory` bytes, the most recently used ones. O(rows of the smaller partition) each.
+    """
+
+    def __init__(self, numbers: Small, distinct: Numbers, nulls: str, memory: int = DEFAULT_MEMORY) -> None:
+        """`numbers[column, row]` are dense numbers of the values; `distinct[column]` is how many there are."""
+        self._numbers, self._distinct, self._nulls, self._memory = numbers, distinct, nulls, memory
+        self._kept: OrderedDict[frozenset[int], Partition] = OrderedDict()
+        self._bytes = 0
+        self.rows = numbers.shape[1]
+
+    @classmethod
+    def of_codes(cls, codes: Codes, nulls: str, memory: int = DEFAULT_MEMORY) -> Partitions:
+        """Numbers the values; a null that equals no null gets a negative number. O(rows x columns)."""
+        numbers, distinct = np.empty(codes.shape, np.int32), np.empty(len(codes), np.int64)
+        for i, column in enumerate(codes):
+            distinct[i] = number_values(as_compiled(column), table_for(len(column)), numbers[i])
+            if nulls != "equal":
+                numbers[i][column == NULL] = -1
+        return cls(numbers, distinct, nulls, memory)
+
+    def by_values(self) -> list[int]:
+        """The columns, those of few values first."""
+        return [int(column) for column in np.argsort(self._distinct, kind="stable")]
+
+    def of(self, columns: Sequence[int]) -> Partition:
+        """The rows by these columns."""
+        key = frozenset(columns)
+        if key in self._kept:
+            self._kept.move_to_end(key)
+            return self._kept[key]
+        if not key:
+            return self._keep(key, Partition(np.arange(self.rows, dtype=np.int32), self._whole()))
+        last = min(key, key=lambda c: (self._distinct[c], c))
+        return self._keep(key, self._refined(self.of(tuple(key - {last})), last))
+
+    def _whole(self) -> Small:
+        return np.array([self.rows] if self.rows > 1 else [], np.int32)
+
+    def _refined(self, partition: Partition, column: int) -> Partition:
+        rows, ends = np.empty(len(partition.rows), np.int32), np.empty(len(partition.rows) // 2 + 1, np.int32)
+        count = np.zeros(self._distinct[column], np.int64)
+        filled, groups = refine(partition.rows, partition.ends, self._numbers[column], count, rows, ends)
+        return Partition(rows[:filled].copy(), ends[:groups].copy())
+
+    def _keep(self, key: frozenset[int], partition: Partition) -> Partition:
+        self._kept[key] = partition
+        self._bytes += partition.nbytes
+        while self._bytes > self._memory and len(self._kept) > 1:
+            self._bytes -= self._kept.popitem(last=False)[1].nbytes
+        return partition
+
+    def clashes(self, left: Sequence[int], right: int | None, most: int) -> Numbers:
+        """Some pairs of rows that refute `left -> right`, or where right is None the key `left`; none if it holds."""
+        partition = self.of(left)
+        out = np.empty((most, 2), np.int64)
+        if right is None:
+            starts = np.concatenate([[0], partition.ends[:-1]])[:most] if len(partition.ends) else np.zeros(0, int)
+            return np.stack([partition.rows[starts], partition.rows[starts + 1]], axis=1).astype(np.int64)
+        differ = self._nulls == "distinct"
+        return out[: find_clashes(partition.rows, partition.ends, self._numbers[right], differ, out)]
+
+    def errors(self, left: Sequence[int], right: int | None) -> tuple[int, int]:
+        """(violating ordered pairs, fewest rows to remove) of `left -> right`, or of the key `left`."""
+        partition = self.of(left)
+        if right is None:
+            return partition.shared_pairs(), partition.superfluous()
+        count, differ = np.zeros(self._distinct[right], np.int64), self._nulls == "distinct"
+        pairs, removed = error_counts(partition.rows, partition.ends, self._numbers[right], differ, count)
+        return int(pairs), int(removed)

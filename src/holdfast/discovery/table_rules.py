@@ -1,0 +1,184 @@
+"""The keys and FDs of one table: a maintainer turns a change of rows into a change of rules."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from holdfast.arrays import Array, Arrays
+from holdfast.discovery.agree_set import AgreeSets, Moved, Tally
+from holdfast.discovery.agree_tree import AgreeTree
+from holdfast.discovery.border import Border
+from holdfast.discovery.budget import Budget
+from holdfast.discovery.collapsed import Collapsed
+from holdfast.discovery.fd import FdRules
+from holdfast.discovery.partitions import DEFAULT_MEMORY, Partitions
+from holdfast.discovery.wanted import Wanted
+from holdfast.discovery.witnessed import Witnessed
+from holdfast.executors.executor import Executor
+from holdfast.executors.threads import ThreadExecutor
+from holdfast.table.dictionary import Codes
+
+MOST_PAIRS = 4.5e10  # of a change: beyond, agree-sets are not counted (any more). 300,000 rows from nothing
+
+
+class TableRules:
+    """The rules of one table. Its facts are counted agree-sets; beyond `most_pairs`, agree-sets with witnesses for
+    exact rules, and groups of rows for approximate ones, as always for those by g3.
+
+    >>> table = TableRules(2, Wanted.of(("key", "fd")))
+    >>> nobody = np.arange(0), np.zeros((2, 0), np.int64)
+    >>> _ = table.follow(Moved(*nobody, np.arange(3), np.array([[1, 2, 3], [5, 5, 5]]), *nobody))
+    >>> table.collapsed().ruleset(["a", "b"], None).texts()
+    ['() -> b', 'key(a)']
+    """
+
+    def __init__(
+        self,
+        columns: int,
+        wanted: Wanted,
+        executor: Executor | None = None,
+        most_pairs: float = MOST_PAIRS,
+        memory: int = DEFAULT_MEMORY,
+    ) -> None:
+        self.columns, self.wanted, self._most_pairs, self._memory = columns, wanted, most_pairs, memory
+        self._executor = executor or ThreadExecutor()
+        self.counted: AgreeSets | None = None
+        if not wanted.max_error or any(wanted.measure(kind) == "g1" for kind in wanted.kinds):
+            self.counted = AgreeSets(columns, wanted.nulls, self._executor)
+        self.witnessed: Witnessed | None = None
+        self._exact = FdRules(columns, wanted.sizes, wanted.kinds) if not wanted.max_error else None
+        self._border = Border(columns, wanted.sizes, wanted.kinds) if wanted.max_error else None
+        self._oracle: Oracle | None = None
+        # agree-sets that came and went with the last change, with a pair each
+        self.came = self.went = Tally.nothing(AgreeSets(columns, wanted.nulls).width)
+
+    def run_on(self, executor: Executor | None) -> None:
+        """Where large changes are worked on from now on."""
+        self._executor = executor or ThreadExecutor()
+        for facts in (self.counted, self.witnessed):
+            if facts is not None:
+                facts.executor = self._executor
+
+    @property
+    def strategy(self) -> str:
+        """How the rules are followed, in words."""
+        if self.counted is not None:
+            return f"{len(self.counted):,} agree-sets of all pairs"
+        return f"{len(self.witnessed):,} agree-sets with a pair each" if self.witnessed else "rows grouped by columns"
+
+    def follow(self, moved: Moved, budget: Budget | None = None) -> dict[str, Array]:
+        """Brings facts and rules to the rows after a change; returns what `merge` adds elsewhere."""
+        budget = budget or Budget()
+        delta = self._follow_facts(moved, budget)
+        codes = np.concatenate([moved.stay_codes, moved.new_codes], axis=1)
+        self._invert(codes, budget)
+        return delta
+
+    def _follow_facts(self, moved: Moved, budget: Budget) -> dict[str, Array]:
+        if self.counted is not None and moved.pairs > self._most_pairs:
+            self._give_up_counts()
+        if self.counted is None:
+            return self._follow_witnessed(moved, budget)
+        delta = self.counted.delta(moved)
+        self.came, self.went = self.counted.merge(delta)
+        return {"sets": delta.sets, "counts": delta.counts}
+
+    def _give_up_counts(self) -> None:
+        self.counted = None
+        if self._exact is not None and self.witnessed is None:
+            self.witnessed = Witnessed(self.columns, self.wanted.nulls, self._executor, self._memory)
+            self._exact.collapse = self.wanted.nulls != "sql"
+
+    def _follow_witnessed(self, moved: Moved, budget: Budget) -> dict[str, Array]:
+        if self.witnessed is None or self._exact is None:
+            return {"witnessed": np.zeros(0)}
+        before = Tally(self.witnessed.sets, np.ones(len(self.witnessed), np.int64), self.witnessed.pairs)
+        self.witnessed.follow(moved, self._exact, budget)
+        after = Tally(self.witnessed.sets, np.ones(len(self.witnessed), np.int64), self.witnessed.pairs)
+        change = after - before
+        self.came, self.went = change.where(change.counts > 0), change.where(change.counts < 0)
+        return {"witnessed": np.zeros(0)} | self.witnessed.to_arrays()
+
+    def _invert(self, codes: Codes, budget: Budget) -> None:
+        rows = codes.shape[1]
+        if self._border is not None:
+            self._oracle = Oracle(self.counted, codes, self.wanted, self._memory)
+            self._border.update(self._oracle.is_good, rows, self._oracle.order, budget)
+        elif self.counted is not None and self._exact is not None:
+            self._exact.update(*self.counted.split(self.counted.sets), rows, budget)
+
+    def merge(self, delta: Arrays) -> None:
+        """Adds what `follow` returned elsewhere, to the facts only: `settle` follows."""
+        if "witnessed" in delta:
+            self._give_up_counts()
+            if self.witnessed is not None and "sets" in delta:
+                self.witnessed.load(delta)
+        elif self.counted is not None:
+            self.counted.merge(Tally.counted(delta))
+
+    def settle(self, codes: Codes) -> None:
+        """Brings the rules to the facts, for the rows as they are."""
+        if self.witnessed is not None and self._exact is not None:
+            self._exact.update(*self.witnessed.split(), codes.shape[1])
+        else:
+            self._invert(codes, Budget())
+
+    def to_arrays(self, delta: Arrays | None = None) -> dict[str, Array]:
+        """The facts, as a delta from nothing; or as they were before a delta that was the last."""
+        if self.counted is not None:
+            now = self.counted.to_arrays()
+            if delta is None:
+                return now
+            before = Tally.counted(now) - Tally.counted(delta)
+            return {"sets": before.sets, "counts": before.counts}
+        return {"witnessed": np.zeros(0)} | (self.witnessed.to_arrays() if self.witnessed is not None else {})
+
+    def collapsed(self) -> Collapsed:
+        """The rules that hold."""
+        rules = self._exact if self._border is None else self._border
+        assert rules is not None
+        return rules.collapsed()
+
+    def errors(self, found: Collapsed) -> npt.NDArray[np.float64] | None:
+        """The errors of some rules of this table, on the rows as they are; None where all rules hold exactly."""
+        if self._oracle is None:
+            return None
+        return np.array([self._oracle.error(left, right) for left, right in found.pairs()], np.float64)
+
+
+class Oracle:
+    """The error of any key or FD on some rows: g1 from counted agree-sets where there are any, else by grouping."""
+
+    def __init__(self, counted: AgreeSets | None, codes: Codes, wanted: Wanted, memory: int) -> None:
+        self._tree = AgreeTree(counted) if counted is not None else None
+        self._groups = Partitions.of_codes(codes, wanted.nulls, memory)
+        self._wanted, self._rows = wanted, int(codes.shape[1])
+        self._most_pairs = math.floor(wanted.max_error * self._rows * (self._rows - 1))
+
+    @property
+    def order(self) -> Sequence[int]:
+        """Columns of few values first: they tell least."""
+        return self._groups.by_values()
+
+    def is_good(self, left: Sequence[int], right: int | None) -> bool:
+        """Whether the error is small enough; for g1 a test on integers."""
+        if self._measure(right) == "g1":
+            return self._pairs(left, right) <= self._most_pairs
+        return self.error(left, right) <= self._wanted.max_error
+
+    def error(self, left: Sequence[int], right: int | None) -> float:
+        if self._measure(right) == "g1":
+            return self._pairs(left, right) / (self._rows * (self._rows - 1)) if self._rows > 1 else 0.0
+        return self._groups.errors(left, right)[1] / self._rows if self._rows > 1 else 0.0
+
+    def _measure(self, right: int | None) -> str:
+        return self._wanted.measure("key" if right is None else "fd")
+
+    def _pairs(self, left: Sequence[int], right: int | None) -> int:
+        if self._tree is not None:
+            return self._tree.violations(left, right)
+        return self._groups.errors(left, right)[0]

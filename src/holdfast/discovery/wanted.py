@@ -1,0 +1,85 @@
+"""Which rules are looked for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from holdfast.errors import HoldfastError, NotAvailable, RuleError, shown
+from holdfast.rules.bind import require_policy
+from holdfast.rules.rule import KINDS
+
+AVAILABLE = ("key", "fd")
+DEFAULT_SIZES: Mapping[str, int | None] = {"key": 5, "fd": 5, "order": 3, "dc": 4, "ind": 1}
+DEFAULT_ERRORS: Mapping[str, str] = {"key": "g3", "fd": "g3", "order": "g1", "dc": "g1"}
+Sizes = int | None | str | Mapping[str, int | None]
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """The kinds of rule, the null policy, the most columns of each kind, and how much error is allowed.
+
+    >>> Wanted.of(("fd",), max_size=3).sizes
+    {'fd': 3}
+    """
+
+    kinds: tuple[str, ...]
+    nulls: str = "equal"
+    sizes: dict[str, int | None] = field(default_factory=dict)
+    max_error: float = 0.0
+    error: str | None = None
+
+    @classmethod
+    def of(
+        cls,
+        kinds: Sequence[str],
+        nulls: str = "equal",
+        max_size: Sizes = "default",
+        max_error: float = 0.0,
+        error: str | None = None,
+    ) -> Wanted:
+        """Checked, with defaults for what was left open."""
+        kinds = (kinds,) if isinstance(kinds, str) else tuple(dict.fromkeys(kinds))
+        for kind in kinds:
+            if kind not in KINDS:
+                raise RuleError(f"{shown(kind)} is not one of the kinds of rule {', '.join(KINDS)}")
+            if kind not in AVAILABLE:
+                raise NotAvailable(f"discovery of {kind} is not in this version; it finds {' and '.join(AVAILABLE)}")
+        if not isinstance(max_error, int | float) or isinstance(max_error, bool) or not 0 <= max_error < 1:
+            raise HoldfastError(f"max_error is a share from 0 up to, but not, 1, not {shown(max_error)}")
+        if error not in (None, "g1", "g3"):
+            raise HoldfastError(f"error is 'g1' (pairs) or 'g3' (rows), not {shown(error)}")
+        sizes = {kind: _size(max_size, kind) for kind in kinds}
+        return cls(kinds, require_policy(nulls), sizes, float(max_error), error)
+
+    def measure(self, kind: str) -> str:
+        """How the error of a kind is measured."""
+        return self.error or DEFAULT_ERRORS[kind]
+
+    @property
+    def limits(self) -> tuple[str, ...]:
+        """The size limits, in words."""
+        return tuple(f"{kind}: at most {size} columns" for kind, size in self.sizes.items() if size is not None)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "kinds": list(self.kinds),
+            "nulls": self.nulls,
+            "sizes": self.sizes,
+            "max_error": self.max_error,
+            "error": self.error,
+        }
+
+    @classmethod
+    def from_json(cls, record: Mapping[str, Any]) -> Wanted:
+        return cls(**{**record, "kinds": tuple(record["kinds"])})
+
+
+def _size(given: Sizes, kind: str) -> int | None:
+    if given == "default":
+        return DEFAULT_SIZES[kind]
+    size = given.get(kind, DEFAULT_SIZES[kind]) if isinstance(given, Mapping) else given
+    if size is not None and (not isinstance(size, int) or isinstance(size, bool) or size < 0):
+        raise HoldfastError(f"max_size is a number from 0 on, None, or a number for each kind, not {shown(given)}")
+    return size

@@ -1,0 +1,151 @@
+"""Agree-sets of tables that are too tall for all pairs: some sets, each with a live pair of rows that has it.
+
+The sets are enough when every rule that they leave standing holds. From nothing: sampled pairs, then whatever pairs
+refute a rule that still stands, until none is refuted. Rows that come are compared with all rows, so that nothing is
+left to refute; where they are too many, the rules are validated again. Rows that go take the sets with them whose
+pair they were in; the rules that this frees are validated. Validation groups the rows by the left side. (DynFD and
+EAIFD keep covers in this way; that a set is alive because a pair is remembered serves deletes.)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from holdfast.arrays import Array, Arrays
+from holdfast.discovery.agree_set import AgreeSets, Moved
+from holdfast.discovery.agree_tile import known
+from holdfast.discovery.budget import Budget
+from holdfast.discovery.fd import FdRules
+from holdfast.discovery.masks import Masks, Numbers, among, numbered, unpack
+from holdfast.discovery.partitions import DEFAULT_MEMORY, Partitions
+from holdfast.discovery.proof import Claims, Proof
+from holdfast.discovery.refuted import Refuted
+from holdfast.executors.executor import Executor
+from holdfast.executors.threads import ThreadExecutor
+from holdfast.kernels.agree import sets_of_pairs
+from holdfast.kernels.handle import as_compiled
+from holdfast.table.dictionary import Codes
+
+MOST_PAIRS = 4_000_000_000  # of a change with the rows: more are not compared, but the rules validated
+_SAMPLED = 20_000  # neighbours by each column
+_CLASHES = 16  # pairs taken from one refuted rule
+
+
+@dataclass
+class Witnessed:
+    """Sets with a pair of row ids each.
+
+    >>> table, rules = Witnessed(columns=2), FdRules(columns=2)
+    >>> nobody = np.arange(0), np.zeros((2, 0), np.int64)
+    >>> table.follow(Moved(*nobody, np.arange(3), np.array([[1, 1, 2], [5, 5, 5]]), *nobody), rules)
+    >>> rules.collapsed().ruleset(["a", "b"], None).texts()
+    ['() -> b']
+    """
+
+    columns: int
+    nulls: str = "equal"
+    executor: Executor = field(default_factory=ThreadExecutor)
+    memory: int = DEFAULT_MEMORY
+    most_pairs: int = MOST_PAIRS
+
+    def __post_init__(self) -> None:
+        self._pairs_of = AgreeSets(self.columns, self.nulls)
+        self.sets = np.zeros((0, self._pairs_of.width), np.uint64)
+        self.pairs = np.zeros((0, 2), np.int64)
+
+    def __len__(self) -> int:
+        return len(self.sets)
+
+    def follow(self, moved: Moved, rules: FdRules, budget: Budget | None = None) -> None:
+        """Brings the sets and the rules to the rows after a change."""
+        budget, before = budget or Budget(), rules.collapsed()
+        lost = np.isin(self.pairs, moved.gone).any(axis=1)
+        self._take(self.sets[~lost], self.pairs[~lost])
+        ids = np.concatenate([moved.stay, moved.new])
+        codes = np.concatenate([moved.stay_codes, moved.new_codes], axis=1)
+        if len(moved.stay) > 1 and len(moved.new) * len(ids) <= self.most_pairs:
+            self._pairs_of.executor = self.executor
+            came = self._pairs_of.pairs(moved.new, moved.new_codes, moved.stay, moved.stay_codes)
+            self._add(came.sets, came.pairs)
+            proof = Proof(before, complete=not lost.any())
+        else:
+            self._add(*self._sample(ids, codes))
+            proof = Proof()
+        self._prove(ids, codes, rules, proof, budget)
+
+    def _take(self, sets: Masks, pairs: Numbers) -> None:
+        self.sets, self.pairs = sets, pairs
+
+    def _add(self, sets: Masks, pairs: Numbers) -> None:
+        """More sets with their pairs; of equal sets the pair of the first stays, and sets that say nothing more go."""
+        sets, pairs = np.concatenate([self.sets, sets]), np.concatenate([self.pairs, pairs])
+        distinct, numbers = numbered(sets)
+        first = np.full(len(distinct), len(sets))
+        np.minimum.at(first, numbers, np.arange(len(sets)))
+        agree, differ = self._pairs_of.split(distinct)
+        useful = among(agree, Refuted.of(agree, differ, self.columns).sets)
+        self._take(distinct[useful], pairs[first[useful]])
+
+    def _sample(self, ids: Numbers, codes: Codes) -> tuple[Masks, Numbers]:
+        """The sets of neighbours when the rows are ordered by each column in turn, and of neighbours as they stand."""
+        pairs = [_neighbours(np.arange(len(ids)))]
+        pairs += [_neighbours(np.argsort(column, kind="stable")) for column in codes]
+        places = np.concatenate(pairs)
+        return self._sets_of(codes, places), ids[places]
+
+    def _sets_of(self, codes: Codes, places: Numbers) -> Masks:
+        out = np.empty((len(places), self._pairs_of.width), np.uint64)
+        rows, where = np.unique(places, return_inverse=True)
+        some = as_compiled(codes[:, rows])
+        near = np.ascontiguousarray(where.reshape(places.shape), np.int64)
+        sets_of_pairs(some, known(some, self.nulls), near, self.nulls == "sql", out)
+        return out
+
+    def _prove(self, ids: Numbers, codes: Codes, rules: FdRules, proof: Proof, budget: Budget) -> None:
+        """Validates what stands, takes the sets of what refutes it, and so on until nothing is refuted."""
+        partitions: Partitions | None = None
+        while True:
+            rules.update(*self.split(), len(ids), budget)
+            claims = proof.open_claims(rules)
+            if not len(claims.lefts):
+                return
+            if partitions is None:
+                partitions = Partitions.of_codes(codes, self.nulls, self.memory)
+            clashes = self._clashes(partitions, claims, proof, budget)
+            if budget.spent():
+                proof.keep_proven(rules)
+                return
+            if not len(clashes):
+                return
+            self._add(self._sets_of(codes, clashes), ids[clashes])
+
+    def _clashes(self, partitions: Partitions, claims: Claims, proof: Proof, budget: Budget) -> Numbers:
+        """Pairs of rows, by position, that refute claims. Claims with the same left side come together."""
+        found = [np.zeros((0, 2), np.int64)]
+        for i in np.lexsort(claims.lefts.T).tolist():
+            if budget.spent():
+                break
+            left, right = claims.lefts[i], int(claims.rights[i])
+            columns = np.flatnonzero(unpack(left[None, :], self.columns)[0]).tolist()
+            clashes = partitions.clashes(columns, right if right < self.columns else None, _CLASHES)
+            found.append(clashes)
+            if not len(clashes):
+                proof.add(left, right)
+        return np.concatenate(found)
+
+    def split(self) -> tuple[Masks, Masks]:
+        """The sets in which the pairs agree, and those in which they differ."""
+        return self._pairs_of.split(self.sets)
+
+    def to_arrays(self) -> dict[str, Array]:
+        return {"sets": self.sets, "pairs": self.pairs}
+
+    def load(self, arrays: Arrays) -> None:
+        self._take(np.asarray(arrays["sets"], np.uint64), np.asarray(arrays["pairs"], np.int64))
+
+
+def _neighbours(order: Numbers) -> Numbers:
+    pairs = np.stack([order[:-1], order[1:]], axis=1)
+    return pairs[:: max(1, len(pairs) // _SAMPLED)]

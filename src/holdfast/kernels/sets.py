@@ -1,0 +1,134 @@
+"""Bitsets of any number of words, and a hash table of them: open addressing over sets[entry, word].
+
+A table entry is the number of a set + 1; zero is free. Entries are never taken out: a set that counts nothing is dead
+until the owner builds the table anew.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from holdfast.kernels.compiled import kernel, part
+from holdfast.kernels.hashing import mix
+
+ONE = np.uint64(1)
+_AHEAD = 64
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_M1, _M2, _M4 = np.uint64(0x5555555555555555), np.uint64(0x3333333333333333), np.uint64(0x0F0F0F0F0F0F0F0F)
+_BYTES, _S1, _S2, _S4, _S56 = np.uint64(0x0101010101010101), np.uint64(1), np.uint64(2), np.uint64(4), np.uint64(56)
+
+
+@part
+def ones(word):
+    """How many bits of a word are set."""
+    word = word - ((word >> _S1) & _M1)
+    word = (word & _M2) + ((word >> _S2) & _M2)
+    word = (word + (word >> _S4)) & _M4
+    return np.int64((word * _BYTES) >> _S56)
+
+
+@part
+def lowest(word):
+    """The place of the lowest set bit of a word that has one."""
+    return ones((word & (~word + ONE)) - ONE)
+
+
+@part
+def bit_of(place):
+    """The word with the bit of a place set, that place being taken within its word."""
+    return ONE << np.uint64(place & 63)
+
+
+@part
+def hash_set(sets, row):
+    """The hash of sets[row]. Rows are given by number: a view of one would cost more than its hash."""
+    value = _GOLDEN
+    for w in range(sets.shape[1]):
+        value = mix(value ^ sets[row, w]) + _GOLDEN
+    return value
+
+
+@part
+def place_of(table, sets, wanted, row):
+    """The place of wanted[row] in the table, or the free place where it belongs."""
+    mask = np.uint64(table.shape[0] - 1)
+    at = hash_set(wanted, row) & mask
+    while True:
+        entry = np.int64(table[at])
+        if entry == 0:
+            return np.int64(at)
+        same = True
+        for w in range(wanted.shape[1]):
+            if sets[entry - 1, w] != wanted[row, w]:
+                same = False
+                break
+        if same:
+            return np.int64(at)
+        at = (at + ONE) & mask
+
+
+@part
+def copy_set(sets, row, others, other):
+    for w in range(sets.shape[1]):
+        sets[row, w] = others[other, w]
+
+
+@part
+def look_ahead(table, sets, wanted, first, stop):
+    """Touches what the next sets will look at. Nothing waits for the answers, so the memory serves them together."""
+    mask, seen = np.uint64(table.shape[0] - 1), np.uint64(0)
+    for i in range(first, stop):
+        entry = np.int64(table[hash_set(wanted, i) & mask])
+        if entry > 0:
+            seen ^= sets[entry - 1, 0]
+    return seen
+
+
+@kernel
+def enter_sets(table, sets, used, wanted, out):
+    """out[i] = the number of wanted[i] among the sets, which are `used` so far; unknown ones are appended. Returns how
+    many are used then. There is room for all of them. O(1) each, expected."""
+    for i in range(wanted.shape[0]):
+        if i % _AHEAD == 0:
+            look_ahead(table, sets, wanted, i, min(i + _AHEAD, wanted.shape[0]))
+        at = place_of(table, sets, wanted, i)
+        if table[at] == 0:
+            copy_set(sets, used, wanted, i)
+            used += 1
+            table[at] = used
+        out[i] = table[at] - 1
+    return used
+
+
+@kernel
+def refutations(sets, rights, keep, useful):
+    """Which sets say something that no larger one says. `sets` come larger before smaller; rights[i] are the right
+    sides that set i refutes. useful[i] = rights[i] without those of every strict superset; keep[:returned] are the
+    numbers of the sets with any. A set all of whose right sides are said by larger ones adds nothing to what those say
+    of still smaller ones, so each set meets only the kept ones. O(sets x kept), less where a set is soon used up.
+    """
+    kept = 0
+    words, width = sets.shape[1], rights.shape[1]
+    for i in range(sets.shape[0]):
+        for w in range(width):
+            useful[i, w] = rights[i, w]
+        left = True
+        for k in range(kept):
+            larger = keep[k]
+            inside = True
+            for w in range(words):
+                if sets[i, w] & ~sets[larger, w]:
+                    inside = False
+                    break
+            if inside:
+                rest = np.uint64(0)
+                for w in range(width):
+                    useful[i, w] &= ~rights[larger, w]
+                    rest |= useful[i, w]
+                if rest == 0:
+                    left = False
+                    break
+        if left:
+            keep[kept] = i
+            kept += 1
+    return kept
