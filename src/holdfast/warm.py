@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from holdfast.discovery.agree_set import Moved
+from holdfast.discovery.cover import covers_after, minimal_covers
 from holdfast.discovery.table_rules import TableRules
 from holdfast.discovery.wanted import Wanted
 from holdfast.indexes.box_arrays import empty_box, renumbered
@@ -51,6 +52,9 @@ def warm_discovery() -> None:
                 table.follow(Moved(*nobody, ids, rows, *nobody))
                 table.follow(Moved(ids[:1], rows[:, :1], ids[:1] + 4, rows[:, :1], ids[1:], rows[:, 1:]))
                 table.follow(Moved(ids[1:2], rows[:, 1:2], *nobody, ids[2:], rows[:, 2:]))
+
+    edges = np.array([[0b011], [0b110]], np.uint64)
+    covers_after(minimal_covers(edges, 3), edges[:1], edges[1:], edges[1:], 3)
 
 
 def is_warm() -> bool:

@@ -1,10 +1,10 @@
 """Agree-sets of tables that are too tall for all pairs: some sets, each with a live pair of rows that has it.
 
 The sets are enough when every rule that they leave standing holds. From nothing: sampled pairs, then whatever pairs
-refute a rule that still stands, until none is refuted. Rows that come are compared with all rows, so that nothing is
-left to refute; where they are too many, the rules are validated again. Rows that go take the sets with them whose
-pair they were in; the rules that this frees are validated. Validation groups the rows by the left side. (DynFD and
-EAIFD keep covers in this way; that a set is alive because a pair is remembered serves deletes.)
+refute a rule that still stands, until none is refuted. Of rows that come, the pairs that violate a rule are found, so
+that nothing is left to refute; where they are too many, the rules are validated again. Rows that go take the sets with
+them whose pair they were in; the rules that this frees are validated. Validation groups the rows by the left side.
+(DynFD and EAIFD keep covers in this way; that a set is alive because a pair is remembered serves deletes.)
 """
 
 from __future__ import annotations
@@ -14,21 +14,23 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from holdfast.arrays import Array, Arrays
-from holdfast.discovery.agree_set import AgreeSets, Moved
+from holdfast.discovery.agree_set import AgreeSets, Moved, Tally
 from holdfast.discovery.agree_tile import known
 from holdfast.discovery.budget import Budget
+from holdfast.discovery.collapsed import Collapsed
 from holdfast.discovery.fd import FdRules
 from holdfast.discovery.masks import Masks, Numbers, among, numbered, unpack
+from holdfast.discovery.matches import Matcher
 from holdfast.discovery.partitions import DEFAULT_MEMORY, Partitions
 from holdfast.discovery.proof import Claims, Proof
 from holdfast.discovery.refuted import Refuted
 from holdfast.executors.executor import Executor
 from holdfast.executors.threads import ThreadExecutor
-from holdfast.kernels.agree import sets_of_pairs
+from holdfast.kernels.agree_match import sets_of_pairs
 from holdfast.kernels.handle import as_compiled
 from holdfast.table.dictionary import Codes
 
-MOST_PAIRS = 4_000_000_000  # of a change with the rows: more are not compared, but the rules validated
+MOST_PAIRS = 100_000_000_000  # of a change with the rows: with more, the rules are validated
 _SAMPLED = 20_000  # neighbours by each column
 _CLASHES = 16  # pairs taken from one refuted rule
 
@@ -63,17 +65,25 @@ class Witnessed:
         budget, before = budget or Budget(), rules.collapsed()
         lost = np.isin(self.pairs, moved.gone).any(axis=1)
         self._take(self.sets[~lost], self.pairs[~lost])
-        ids = np.concatenate([moved.stay, moved.new])
-        codes = np.concatenate([moved.stay_codes, moved.new_codes], axis=1)
-        if len(moved.stay) > 1 and len(moved.new) * len(ids) <= self.most_pairs:
-            self._pairs_of.executor = self.executor
-            came = self._pairs_of.pairs(moved.new, moved.new_codes, moved.stay, moved.stay_codes)
-            self._add(came.sets, came.pairs)
-            proof = Proof(before, complete=not lost.any())
-        else:
+        ids = np.concatenate([moved.new, moved.stay])
+        codes = np.concatenate([moved.new_codes, moved.stay_codes], axis=1)
+        came = self._came(moved, ids, codes, before)
+        if came is None:
             self._add(*self._sample(ids, codes))
             proof = Proof()
+        else:
+            self._add(came.sets, ids[came.pairs])
+            proof = Proof(before, complete=not lost.any())
         self._prove(ids, codes, rules, proof, budget)
+
+    def _came(self, moved: Moved, ids: Numbers, codes: Codes, before: Collapsed) -> Tally | None:
+        """The sets of pairs with new rows that matter, by position: those that violate a rule of before are among
+        them. None where there is no knowing them soon: then the rules are validated."""
+        if len(moved.stay) < 2 or len(moved.new) * len(ids) > self.most_pairs:
+            return None
+        if not len(moved.new):
+            return Tally.nothing(self._pairs_of.width)
+        return Matcher(codes, len(moved.new), self.nulls).tally(before.expanded())
 
     def _take(self, sets: Masks, pairs: Numbers) -> None:
         self.sets, self.pairs = sets, pairs

@@ -144,20 +144,3 @@ def grown(sets, counts, pairs, room):
     for i in range(used):
         table[place_of(table, more_sets, more_sets, i)] = i + 1
     return table, more_sets, more_counts, more_pairs
-
-
-@kernel
-def sets_of_pairs(codes, known, pairs, sql, out):
-    """out[i] = the agree-set of rows pairs[i], under `sql` followed by the columns in which they differ. O(columns)
-    for each pair."""
-    words = known.shape[1]
-    for i in range(pairs.shape[0]):
-        t, s = pairs[i, 0], pairs[i, 1]
-        for w in range(words):
-            found = np.uint64(0)
-            for c in range(64 * w, min(codes.shape[0], 64 * w + 64)):
-                if codes[c, t] == codes[c, s]:
-                    found |= np.uint64(1) << np.uint64(c & 63)
-            out[i, w] = found & known[t, w]
-            if sql:
-                out[i, words + w] = known[t, w] & known[s, w] & ~found
