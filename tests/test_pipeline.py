@@ -25,6 +25,7 @@ from holdfast.table.change import read_feed
 spark_test = pytest.mark.spark
 STREAM = orders(300, 1)
 BATCHES = list(STREAM.batches(6, 40))
+FOUND = {"kinds": ["key", "fd"], "max_size": 2}
 
 
 class Landing:
@@ -68,8 +69,8 @@ def orders_pipeline(home: Path, **changes) -> Pipeline:
     return Pipeline.model_validate(record | changes).resolved(home)
 
 
-def by_hand(*batches) -> Rulebook:
-    book = Rulebook.create(None, STREAM.tables, key=STREAM.keys, rules=STREAM.rules)
+def by_hand(*batches, **options) -> Rulebook:
+    book = Rulebook.create(None, STREAM.tables, key=STREAM.keys, rules=STREAM.rules, **options)
     for batch in batches:
         for _, feeds in read_feed(batch.feed()):
             book.apply(feeds)
@@ -100,16 +101,19 @@ def told_by(path: Path, what: str = "violations") -> list[dict]:
 @pytest.mark.parametrize("place", ["process", "spark"])
 def test_a_stream_equals_its_batches(spark, tmp_path, landing, place):
     """Files of three forms; with a restart between; on either executor."""
-    pipeline = orders_pipeline(tmp_path, executor=place)
+    pipeline = orders_pipeline(tmp_path, executor=place, **FOUND)
     versions: list[int] = []
     some = BATCHES if place == "process" else BATCHES[:3]
     for part in (some[:2], some[2:]):
         for batch in part:
             landing.drop(batch.feed(), ("csv", "parquet", "jsonl")[batch.number % 3])
         watch(pipeline, spark, lambda record, _: versions.append(record["version"]))
-    expected = by_hand(*some)
+    expected = by_hand(*some, **FOUND)
     with Rulebook.open(pipeline.book) as book:
         same(book, expected)
+        assert book.rules() == expected.rules()
+        assert book.rule_history().drop_columns("batch").equals(expected.rule_history().drop_columns("batch"))
+        assert len(told_by(tmp_path / "out", "rules")) == book.rule_history().num_rows
         assert book.version == len(some) == len(versions)
         assert book.history()["source"].to_pylist()[-1] == "test"
     planted = {b.rule: b for batch in some for b in batch.breaks}

@@ -74,7 +74,7 @@ def test_needed_versions_stay(tmp_path):
     for i in range(2, 8):
         book.apply(Change(inserts=rows(i, 1)))
     assert book.versions() == [2, 3, 4, 5, 6]
-    record, events, bad = book.events_of(3)
+    record, events, bad, _ = book.events_of(3)
     assert record["version"] == 3 and bad == []
     assert events.select(["change", "t", "s", "rule"]).slice(0, 2).to_pylist() == [
         {"change": "added", "t": "0", "s": "6", "rule": "key(n)"},

@@ -28,6 +28,7 @@ from holdfast.table.rows import Rows
 
 TIME_BUDGET = 60.0
 _MOST_SUPPORTS = 1000
+_MOST_PAIRS = 2e7  # compared one by one: where rows do not change, with more it is faster to validate what stands
 
 
 def discover(
@@ -74,7 +75,7 @@ def discover(
     with _interruptible(budget, cancellation):
         for name, (source, options) in settled.items():
             named = isinstance(data, Mapping)
-            table = DatabaseRules({name: options.schema}, wanted, runs_on, named=named)
+            table = DatabaseRules({name: options.schema}, wanted, runs_on, named=named, most_pairs=_MOST_PAIRS)
             rows = _rows_of(name, source, options, words)
             _search(table, name, rows, budget)
             found.append(with_supports(table.rules(), rows, wanted.nulls))

@@ -126,9 +126,6 @@ class Discovered:
         """The facts of a table, as they were before a delta that was just followed."""
         return self.make(rows).tables[name].to_arrays(delta)
 
-    def describe(self, rows: Mapping[str, Rows]) -> str:
-        return self.make(rows).describe() if self._wanted is not None else ""
-
 
 def _about(table: str | None, block: Block) -> npt.NDArray[np.bool_]:
     return np.full(len(block), block.table == table)

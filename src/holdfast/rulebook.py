@@ -562,16 +562,17 @@ class Rulebook:
         """The versions that can be opened."""
         return self._store.versions() if self._store is not None else [self.version]
 
-    def events_of(self, version: int) -> tuple[Record, pa.Table, list[Record]]:
-        """What sinks are to be told of a kept version: its record, the violations that came and went, and the rows
-        that were kept apart. For rulebooks that were made with an outbox."""
+    def events_of(self, version: int) -> tuple[Record, pa.Table, list[Record], list[Record]]:
+        """What sinks are to be told of a kept version: its record, the violations that came and went, the rows that
+        were kept apart, and the rules that came and went. For rulebooks that were made with an outbox."""
         if self._store is None or not self._options["outbox"]:
             raise StoreError("this rulebook has no outbox; let `holdfast watch` make it, or create it with outbox=True")
-        change, bad = self._store.change(version), Log()
-        if QUARANTINE in change:
-            bad.merge(change[QUARANTINE])
+        change, bad, rules = self._store.change(version), Log(), Log()
+        for name, log in ((QUARANTINE, bad), (RULES, rules)):
+            if name in change:
+                log.merge(change[name])
         told = outbox.from_arrays(change[OUTBOX]) if OUTBOX in change else outbox.VIOLATIONS.empty_table()
-        return Step.from_states(change).record, told, bad.records
+        return Step.from_states(change).record, told, bad.records, rules.records
 
     def _name(self, table: str | None) -> str:
         if table is None and len(self._tables) == 1:

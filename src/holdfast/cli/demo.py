@@ -19,6 +19,7 @@ from ruamel.yaml import YAML
 from holdfast.errors import HoldfastError
 from holdfast.generate import Batch, Stream, orders
 from holdfast.rulebook import Rulebook
+from holdfast.rules.sentence import sentence
 
 Record = dict[str, Any]
 _LONG_AGO = 1_700_000_000  # the landing files' times: one second apart, in order
@@ -41,6 +42,7 @@ def run_demo(out: Console, log: Console, rows: int, batches: int, seed: int, dir
             make_book(pipeline, spark)
             with Rulebook.open(pipeline.book) as book:
                 _show_tables(out, book)
+                _show_found(out, book)
             shown = Progress(out, changes, {entry.id: entry.rule for entry in book.entries})
             log.print(f"following {batches} change files through Structured Streaming", highlight=False)
             watch(pipeline, spark, shown)
@@ -78,6 +80,8 @@ def _write(stream: Stream, place: Path, batches: int, size: int, log: Console) -
         "book": "book",
         "tables": {n: {"base": f"base/{n}.parquet", "key": list(key)} for n, key in stream.keys.items()},
         "rules": list(stream.rules),
+        "kinds": ["key", "fd"],
+        "max_size": 2,
         "source": {"kind": "files", "path": "landing", "files_per_batch": 1},
         "keep": batches + 1,
         "sinks": [{"kind": "parquet", "path": "told"}],
@@ -93,6 +97,15 @@ def _show_tables(out: Console, book: Rulebook) -> None:
         columns = ", ".join(f"{column.name} {column.type_text}" for column in schema.columns)
         shown.add_row(name, f"{book.count(name):,}", columns)
     out.print(shown)
+
+
+def _show_found(out: Console, book: Rulebook, most: int = 3) -> None:
+    """Some of the rules that were found without being asked for."""
+    found = book.found()
+    out.print(f"found {len(found.of('key')):,} keys and {len(found.of('fd')):,} FDs of up to 2 columns, such as:")
+    for block in found.blocks:
+        for rule, text, error, _ in block.shortest(most).with_details():
+            out.print(f"  {text}: {sentence(rule, block.rank, error)}", highlight=False, markup=False)
 
 
 class Progress:
@@ -116,6 +129,9 @@ class Progress:
         for repaired in batch.repairs:
             gone = found.get(repaired.rule, [0, 0])[1]
             lines.append(f"  repaired `{repaired.rule}`: {gone:,} violations went")
+        added, removed = (sum(counts[i] for counts in record["rules"].values()) for i in (0, 1))
+        if added or removed:
+            lines.append(f"  found rules: {added:,} came, {removed:,} went")
         self._out.print("\n".join(lines), highlight=False, markup=False)
 
     def require_all(self) -> None:
@@ -139,5 +155,10 @@ def _show_summary(out: Console, path: str, place: Path) -> None:
         counts = ", ".join(f"{book.count(name):,} {name}" for name in book.schemas)
         standing = sum(book.count_violations(entry.id) > 0 for entry in book.entries)
         out.print(f"reopened at version {book.version}: {counts}; {standing} of {len(book.entries)} rules violated")
+        changes = book.rule_history().to_pylist()
+        out.print(f"{len(book.found()):,} found rules hold; {len(changes):,} came or went, the last ones:")
+        for change in changes[-3:]:
+            why = f" (rows {change['t']} and {change['s']})" if change["t"] else ""
+            out.print(f"  version {change['version']}: {change['change']} {change['rule']}{why}", highlight=False)
     told = pq.read_table(place / "told" / "violations").num_rows if (place / "told" / "violations").exists() else 0
     out.print(f"{told:,} violations that came or went were told to the Parquet sink, each once")

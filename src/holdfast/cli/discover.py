@@ -82,7 +82,13 @@ def discovery_bar() -> Iterator[Progress]:
 def _print(rules: RuleSet, names: list[str], nulls: str, format: Format, every: bool) -> None:
     records = [record for records in records_of(rules, None if every else SHOWN) for record in records]
     if format is Format.JSON:
-        shown = {"tables": names, "nulls": nulls, "complete": rules.complete, "limits": list(rules.limits)}
+        shown = {
+            "tables": names,
+            "nulls": nulls,
+            "complete": rules.complete,
+            "limits": list(rules.limits),
+            "how": list(rules.how),
+        }
         print(as_json(shown | {"rules": records}))
     elif format is Format.CSV:
         print(as_csv(records, ["id", "kind", "table", "text", "error", "support", "sentence"]))

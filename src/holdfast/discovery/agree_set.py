@@ -169,10 +169,10 @@ class AgreeSets:
 
     def delta(self, moved: Moved) -> Tally:
         """What the pairs of moved rows add and take: change x rows, and the pairs inside the change (Alg. 1 and 2), in
-        tiles on the executor. Where less stays than goes, from scratch. O(pairs x columns)."""
+        tiles on the executor. Of many rows, where less stays than goes, from scratch. O(pairs x columns)."""
         stay, new = (moved.stay, moved.stay_codes), (moved.new, moved.new_codes)
         after = len(moved.stay) + len(moved.new)
-        if len(moved.gone) and after * after // 2 < moved.pairs:
+        if len(moved.gone) and moved.pairs > max(after * after // 2, self.few_pairs):
             before = Tally(self.sets, self.counts, np.full((len(self), 2), -1))
             return self.pairs(*(np.concatenate([a, b], axis=-1) for a, b in zip(stay, new, strict=True))) - before
         came, went = self.pairs(*new, *stay), self.pairs(moved.gone, moved.gone_codes, *stay)

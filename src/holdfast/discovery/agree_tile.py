@@ -10,34 +10,42 @@ import numpy.typing as npt
 from holdfast.arrays import Array, Arrays
 from holdfast.discovery.masks import Masks, Numbers, full, pack
 from holdfast.executors.executor import Block
-from holdfast.kernels.agree import count_direct, count_hashed
-from holdfast.kernels.grouping import number_few
+from holdfast.kernels.agree import BYTES, HALVES, WORDS, count_direct, count_hashed
+from holdfast.kernels.grouping import number_few, number_values
 from holdfast.kernels.handle import as_compiled
 from holdfast.table.dictionary import NULL, Codes
+from holdfast.table.keys import table_for
 
-MOST_DIRECT = 20  # bits of a set that is counted by its own place: 16 MB of counts
-PAIRS_PER_TILE = 1 << 26
-_WORTH_NUMBERING = 8  # partners of a row from which comparing bytes repays numbering the values
+MOST_DIRECT = 20  # bits of a set that is counted by its own place: 8 MB of counts
+PAIRS_PER_TILE = 1 << 26  # a count has 31 bits
+_WORTH_BYTES, _WORTH_HALVES = 8, 200  # partners of a row from which comparing shorter numbers repays making them
 
 
 @dataclass(frozen=True)
 class Compared:
-    """Rows as the kernels compare them: by code, and columns of `few` values by `small` numbers; `known[row]` has the
-    columns in which the row can agree with another."""
+    """Rows as the kernels compare them: by code, and columns of fewer values by numbers of two bytes or one, as `kind`
+    says; `known[row]` has the columns in which the row can agree with another."""
 
     codes: Codes
+    halves: npt.NDArray[np.uint16]
     small: npt.NDArray[np.uint8]
-    few: npt.NDArray[np.bool_]
+    kind: npt.NDArray[np.int64]
     known: Masks
 
     @classmethod
     def of(cls, codes: Codes, nulls: str, pairs: int) -> Compared:
-        """Numbers the values where there are pairs enough. O(rows x columns)."""
+        """Numbers the values where there are pairs enough to repay it. O(rows x columns)."""
         codes, few = as_compiled(codes), np.zeros(len(codes), np.bool_)
-        small = np.empty(codes.shape, np.uint8)
-        if pairs > _WORTH_NUMBERING * codes.shape[1]:
+        small, partners = np.empty(codes.shape, np.uint8), pairs / max(1, codes.shape[1])
+        if partners > _WORTH_BYTES:
             number_few(codes, small, few)
-        return cls(codes, small, few, known(codes, nulls))
+        kind = np.where(few, BYTES, WORDS)
+        halves = np.empty(codes.shape if partners > _WORTH_HALVES else (0, 0), np.uint16)
+        for c in np.flatnonzero(~few).tolist() if len(halves) else []:
+            numbers = np.empty(codes.shape[1], np.int32)
+            if number_values(codes[c], table_for(codes.shape[1]), numbers) <= 1 << 16:
+                halves[c], kind[c] = numbers, HALVES
+        return cls(codes, halves, small, kind, known(codes, nulls))
 
     @classmethod
     def from_arrays(cls, arrays: Arrays) -> Compared:
@@ -91,14 +99,14 @@ def agree_tile(block: Arrays, shared: Arrays) -> Arrays:
 
 def _direct(rows: Compared, span: Numbers, witnessed: bool) -> dict[str, Array]:
     places = 1 << len(rows.codes)
-    counts = np.zeros(places, np.int64)
+    counts = np.zeros(places, np.int32)
     pairs = np.zeros((places if witnessed else 0, 2), np.int64)
-    count_direct(rows.codes, rows.small, rows.few, rows.known, span, counts, pairs)
+    count_direct(rows.codes, rows.halves, rows.small, rows.kind, rows.known, span, counts, pairs)
     found = np.flatnonzero(counts)
     chosen = pairs[found] if witnessed else np.zeros((len(found), 2), np.int64)
-    return {"sets": found.astype(np.uint64)[:, None], "counts": counts[found], "pairs": chosen}
+    return {"sets": found.astype(np.uint64)[:, None], "counts": counts[found].astype(np.int64), "pairs": chosen}
 
 
 def _hashed(rows: Compared, span: Numbers, *, sql: bool) -> dict[str, Array]:
-    sets, counts, pairs = count_hashed(rows.codes, rows.small, rows.few, rows.known, span, sql)
+    sets, counts, pairs = count_hashed(rows.codes, rows.halves, rows.small, rows.kind, rows.known, span, sql)
     return {"sets": sets, "counts": counts, "pairs": pairs}

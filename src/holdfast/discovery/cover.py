@@ -63,8 +63,9 @@ def smallest(edges: Masks) -> Masks:
     """The edges that contain no other one."""
     ordered = distinct(edges)
     ordered = np.ascontiguousarray(~ordered[np.argsort(sizes(ordered), kind="stable")])
-    keep, rights = np.empty(len(ordered), np.int64), np.ones((len(ordered), 1), np.uint64)
-    return ~ordered[keep[: refutations(ordered, rights, keep, np.empty_like(rights))]]
+    rights = np.ones((len(ordered), 1), np.uint64)
+    keep, useful = np.empty(len(ordered), np.int64), np.empty_like(rights)
+    return ~ordered[keep[: refutations(ordered, rights, 0, len(ordered), 0, keep, useful)]]
 
 
 def meets_all(covers: Masks, edges: Masks) -> npt.NDArray[np.bool_]:

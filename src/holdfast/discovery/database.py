@@ -12,7 +12,7 @@ from holdfast.discovery.agree_set import Moved, Tally
 from holdfast.discovery.budget import Budget
 from holdfast.discovery.collapsed import Collapsed
 from holdfast.discovery.masks import has, mask_of
-from holdfast.discovery.table_rules import TableRules
+from holdfast.discovery.table_rules import MOST_PAIRS, TableRules
 from holdfast.discovery.wanted import Wanted
 from holdfast.executors.executor import Executor
 from holdfast.rules.change import Pair, RuleChange
@@ -26,10 +26,18 @@ class DatabaseRules:
     """Keeps the rules of each table true to its rows. `named`: whether rules say the table they are about."""
 
     def __init__(
-        self, schemas: Mapping[str, Schema], wanted: Wanted, executor: Executor | None = None, *, named: bool = False
+        self,
+        schemas: Mapping[str, Schema],
+        wanted: Wanted,
+        executor: Executor | None = None,
+        *,
+        named: bool = False,
+        most_pairs: float = MOST_PAIRS,
     ) -> None:
         self._schemas, self.wanted, self._named = schemas, wanted, named
-        self.tables = {name: TableRules(len(schema), wanted, executor) for name, schema in schemas.items()}
+        self.tables = {
+            name: TableRules(len(schema), wanted, executor, most_pairs=most_pairs) for name, schema in schemas.items()
+        }
 
     def follow(
         self, changes: Mapping[str, RowChange], rows: Mapping[str, Rows], budget: Budget | None = None
@@ -60,7 +68,8 @@ class DatabaseRules:
         """All rules, with their errors."""
         parts = (self._ruleset(name, table.collapsed(), errors=True) for name, table in self.tables.items())
         found = RuleSet.joined(parts)
-        return RuleSet(found.blocks, found.complete, self.wanted.limits)
+        how = tuple(f"{name}: {table.strategy}" for name, table in self.tables.items())
+        return RuleSet(found.blocks, found.complete, self.wanted.limits, how)
 
     def settle(self, rows: Mapping[str, Rows]) -> None:
         """Brings the rules to facts that were merged."""
@@ -70,10 +79,6 @@ class DatabaseRules:
     def run_on(self, executor: Executor | None) -> None:
         for table in self.tables.values():
             table.run_on(executor)
-
-    def describe(self) -> str:
-        """How the rules are followed, in words."""
-        return "; ".join(f"{name}: {table.strategy}" for name, table in self.tables.items())
 
 
 def moved_by(change: RowChange, rows: Rows) -> Moved:

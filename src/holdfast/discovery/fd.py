@@ -48,7 +48,10 @@ class FdRules:
         if rows < 2:  # there are no pairs, and so no rules
             self._forget()
             return
-        refuted = Refuted.of(agree, differ, self.columns)
+        refuted = Refuted.of(agree, differ, self.columns, budget)
+        if budget.spent():
+            self.keep({})
+            return
         classes = refuted.classes() if self.collapse else self.classes
         if (classes != self.classes).any():
             self._forget()

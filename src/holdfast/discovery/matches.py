@@ -13,14 +13,15 @@ from itertools import combinations
 import numpy as np
 import numpy.typing as npt
 
-from holdfast.discovery.agree_set import Tally
+from holdfast.discovery.agree_set import AgreeSets, Tally
 from holdfast.discovery.agree_tile import known
 from holdfast.discovery.collapsed import Collapsed
-from holdfast.discovery.masks import Masks, among, distinct, unpack
+from holdfast.discovery.masks import Masks, Numbers, among, distinct, unpack
 from holdfast.kernels.agree_match import count_matches
 from holdfast.table.dictionary import NULL, Codes
 
 _SCAN, _COLUMN, _MATCH = 10.0, 5.0, 50.0  # nanoseconds for a row, for each column that is hashed, and for a match
+_PAIR, _PAIR_COLUMN = 0.8, 0.1  # for a pair, and for each column of it, where all pairs are compared
 _LEADING, _SAMPLE = 128, 1024  # rows from which the number of matches is estimated
 _PART = 2  # columns of a part, unless it is a whole left side
 MOST_MATCHES = 50_000_000  # of one part
@@ -33,10 +34,11 @@ Bits = npt.NDArray[np.uint8]
 class Matcher:
     """Rows, of which the first `lead` come to the others."""
 
-    def __init__(self, codes: Codes, lead: int, nulls: str) -> None:
-        self._codes, self._lead, self._sql = np.ascontiguousarray(codes), lead, nulls == "sql"
-        self._known = known(self._codes, nulls)
-        self._nulls = nulls
+    def __init__(self, codes: Codes, lead: int, everything: AgreeSets) -> None:
+        """`everything` compares all pairs, where that is cheaper."""
+        self._codes, self._lead, self._all = np.ascontiguousarray(codes), lead, everything
+        self._nulls, self._sql = everything.nulls, everything.nulls == "sql"
+        self._known = known(self._codes, self._nulls)
 
     def tally(self, rules: Collapsed) -> Tally | None:
         """The agree-sets of all pairs that violate some rule, and of others, with a pair each; None where they are too
@@ -46,8 +48,13 @@ class Matcher:
         lefts = distinct(rules.lefts[~empty])
         if len(lefts) > MOST_LEFTS or not all(map(self._is_constant, rules.rights[empty].tolist())):
             return None
+        chosen = list(self._chosen(lefts))
+        if sum(cost for _, _, cost in chosen) > self._lead * self._codes.shape[1] * (
+            _PAIR + _PAIR_COLUMN * rules.columns
+        ):
+            return self._all.pairs(np.arange(self._lead), self._codes[:, : self._lead], *self._rest())
         found = []
-        for part, covered in self._chosen(lefts):
+        for part, covered, _ in chosen:
             rights = np.unique(rules.rights[among(rules.lefts, covered)])
             ends = rights if rights[-1] < rules.columns else rights[:0]  # every pair differs in the end of a key
             sets, counts, pairs, complete = count_matches(
@@ -58,6 +65,9 @@ class Matcher:
             found.append(Tally(sets, counts, pairs))
         return Tally.total(found, width)
 
+    def _rest(self) -> tuple[Numbers, Codes]:
+        return np.arange(self._lead, self._codes.shape[1]), self._codes[:, self._lead :]
+
     def _is_constant(self, column: int) -> bool:
         """Whether a column that was constant still is."""
         values = self._codes[column]
@@ -65,9 +75,9 @@ class Matcher:
             values = values[values != NULL]
         return bool((values == values[:1]).all()) and not (self._nulls == "distinct" and (values == NULL).any())
 
-    def _chosen(self, lefts: Masks) -> Iterator[tuple[Part, Masks]]:
-        """Parts such that each left side contains one, and the left sides that each is for: those that cover most for
-        what they cost, first."""
+    def _chosen(self, lefts: Masks) -> Iterator[tuple[Part, Masks, float]]:
+        """Parts such that each left side contains one, the left sides that each is for, and what it costs: those that
+        cover most for that, first."""
         bits = unpack(lefts, len(self._codes))
         agree = self._sampled()
         columns = [tuple(np.flatnonzero(row).tolist()) for row in bits]
@@ -77,7 +87,7 @@ class Matcher:
         missing = np.ones(len(lefts), np.bool_)
         while missing.any():
             best = int(np.argmax((inside & missing).sum(axis=1) / costs))
-            yield parts[best], lefts[inside[best] & missing]
+            yield parts[best], lefts[inside[best] & missing], float(costs[best])
             missing &= ~inside[best]
 
     def _sampled(self) -> list[Bits]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from holdfast.arrays import Array, Arrays
 from holdfast.discovery.masks import Numbers
 from holdfast.kernels.grouping import number_values
 from holdfast.kernels.handle import as_compiled
@@ -53,7 +54,7 @@ class Partitions:
         self._numbers, self._distinct, self._nulls, self._memory = numbers, distinct, nulls, memory
         self._kept: OrderedDict[frozenset[int], Partition] = OrderedDict()
         self._bytes = 0
-        self.rows = numbers.shape[1]
+        self.columns, self.rows = numbers.shape
 
     @classmethod
     def of_codes(cls, codes: Codes, nulls: str, memory: int = DEFAULT_MEMORY) -> Partitions:
@@ -64,6 +65,18 @@ class Partitions:
             if nulls != "equal":
                 numbers[i][column == NULL] = -1
         return cls(numbers, distinct, nulls, memory)
+
+    @property
+    def shared(self) -> dict[str, Array]:
+        """What another process needs to make the same partitions."""
+        nulls = np.frombuffer(self._nulls.encode(), np.uint8)
+        return {"numbers": self._numbers, "distinct": self._distinct, "nulls": nulls, "memory": np.array(self._memory)}
+
+    @classmethod
+    def from_shared(cls, arrays: Arrays) -> Partitions:
+        numbers, distinct = as_compiled(np.asarray(arrays["numbers"], np.int32)), np.asarray(arrays["distinct"])
+        nulls, memory = np.asarray(arrays["nulls"]).tobytes().decode(), int(np.asarray(arrays["memory"]))
+        return cls(numbers, distinct.astype(np.int64), nulls, memory)
 
     def by_values(self) -> list[int]:
         """The columns, those of few values first."""

@@ -22,7 +22,7 @@ from holdfast.executors.executor import Executor
 from holdfast.executors.threads import ThreadExecutor
 from holdfast.table.dictionary import Codes
 
-MOST_PAIRS = 4.5e10  # of a change: beyond, agree-sets are not counted (any more). 300,000 rows from nothing
+MOST_PAIRS = 1e9  # of a change: beyond, agree-sets are not counted (any more). 45,000 rows from nothing
 
 
 class TableRules:
@@ -41,6 +41,7 @@ class TableRules:
         columns: int,
         wanted: Wanted,
         executor: Executor | None = None,
+        *,
         most_pairs: float = MOST_PAIRS,
         memory: int = DEFAULT_MEMORY,
     ) -> None:

@@ -15,7 +15,7 @@ import numpy as np
 
 from holdfast.arrays import Array, Arrays
 from holdfast.discovery.agree_set import AgreeSets, Moved, Tally
-from holdfast.discovery.agree_tile import known
+from holdfast.discovery.agree_tile import known as known_columns
 from holdfast.discovery.budget import Budget
 from holdfast.discovery.collapsed import Collapsed
 from holdfast.discovery.fd import FdRules
@@ -24,7 +24,7 @@ from holdfast.discovery.matches import Matcher
 from holdfast.discovery.partitions import DEFAULT_MEMORY, Partitions
 from holdfast.discovery.proof import Claims, Proof
 from holdfast.discovery.refuted import Refuted
-from holdfast.executors.executor import Executor
+from holdfast.executors.executor import Block, Executor
 from holdfast.executors.threads import ThreadExecutor
 from holdfast.kernels.agree_match import sets_of_pairs
 from holdfast.kernels.handle import as_compiled
@@ -33,6 +33,9 @@ from holdfast.table.dictionary import Codes
 MOST_PAIRS = 100_000_000_000  # of a change with the rows: with more, the rules are validated
 _SAMPLED = 20_000  # neighbours by each column
 _CLASHES = 16  # pairs taken from one refuted rule
+_CLAIMS = 8  # between looks at the clock
+_TILES = 32
+_FEW_VISITS = 100_000_000  # rows of claims: not worth sending elsewhere
 
 
 @dataclass
@@ -51,6 +54,7 @@ class Witnessed:
     executor: Executor = field(default_factory=ThreadExecutor)
     memory: int = DEFAULT_MEMORY
     most_pairs: int = MOST_PAIRS
+    few_visits: int = _FEW_VISITS
 
     def __post_init__(self) -> None:
         self._pairs_of = AgreeSets(self.columns, self.nulls)
@@ -67,7 +71,7 @@ class Witnessed:
         self._take(self.sets[~lost], self.pairs[~lost])
         ids = np.concatenate([moved.new, moved.stay])
         codes = np.concatenate([moved.new_codes, moved.stay_codes], axis=1)
-        came = self._came(moved, ids, codes, before)
+        came = self._came(moved, ids, codes, before, known=len(self.pairs) > 0)
         if came is None:
             self._add(*self._sample(ids, codes))
             proof = Proof()
@@ -76,14 +80,15 @@ class Witnessed:
             proof = Proof(before, complete=not lost.any())
         self._prove(ids, codes, rules, proof, budget)
 
-    def _came(self, moved: Moved, ids: Numbers, codes: Codes, before: Collapsed) -> Tally | None:
+    def _came(self, moved: Moved, ids: Numbers, codes: Codes, before: Collapsed, *, known: bool) -> Tally | None:
         """The sets of pairs with new rows that matter, by position: those that violate a rule of before are among
-        them. None where there is no knowing them soon: then the rules are validated."""
-        if len(moved.stay) < 2 or len(moved.new) * len(ids) > self.most_pairs:
+        them. None where the sets were not known yet, or there is no knowing them soon: then the rules are validated."""
+        if not known or len(moved.stay) < 2 or len(moved.new) * len(ids) > self.most_pairs:
             return None
         if not len(moved.new):
             return Tally.nothing(self._pairs_of.width)
-        return Matcher(codes, len(moved.new), self.nulls).tally(before.expanded())
+        self._pairs_of.executor = self.executor
+        return Matcher(codes, len(moved.new), self._pairs_of).tally(before.expanded())
 
     def _take(self, sets: Masks, pairs: Numbers) -> None:
         self.sets, self.pairs = sets, pairs
@@ -110,7 +115,7 @@ class Witnessed:
         rows, where = np.unique(places, return_inverse=True)
         some = as_compiled(codes[:, rows])
         near = np.ascontiguousarray(where.reshape(places.shape), np.int64)
-        sets_of_pairs(some, known(some, self.nulls), near, self.nulls == "sql", out)
+        sets_of_pairs(some, known_columns(some, self.nulls), near, self.nulls == "sql", out)
         return out
 
     def _prove(self, ids: Numbers, codes: Codes, rules: FdRules, proof: Proof, budget: Budget) -> None:
@@ -132,18 +137,28 @@ class Witnessed:
             self._add(self._sets_of(codes, clashes), ids[clashes])
 
     def _clashes(self, partitions: Partitions, claims: Claims, proof: Proof, budget: Budget) -> Numbers:
-        """Pairs of rows, by position, that refute claims. Claims with the same left side come together."""
-        found = [np.zeros((0, 2), np.int64)]
-        for i in np.lexsort(claims.lefts.T).tolist():
-            if budget.spent():
-                break
-            left, right = claims.lefts[i], int(claims.rights[i])
-            columns = np.flatnonzero(unpack(left[None, :], self.columns)[0]).tolist()
-            clashes = partitions.clashes(columns, right if right < self.columns else None, _CLASHES)
-            found.append(clashes)
-            if not len(clashes):
-                proof.add(left, right)
-        return np.concatenate(found)
+        """Pairs of rows, by position, that refute claims; those that nothing refutes are proven. Claims with the same
+        left side come together."""
+        order = np.lexsort(claims.lefts.T)
+        lefts, rights = claims.lefts[order], claims.rights[order]
+        elsewhere = self.executor.elsewhere and len(lefts) * partitions.rows > self.few_visits
+        size = max(1, -(-len(lefts) // _TILES)) if elsewhere else _CLAIMS
+        blocks = [
+            Block({"lefts": lefts[i : i + size], "rights": rights[i : i + size]}) for i in range(0, len(lefts), size)
+        ]
+        if elsewhere:
+            answers = self.executor.map(refute_tile, blocks, partitions.shared)
+        else:
+            answers = []
+            for block in blocks:
+                if budget.spent():
+                    break
+                answers.append(refuted_by(partitions, block.arrays))
+        for block, answer in zip(blocks, answers, strict=False):
+            holds = ~np.isin(np.arange(len(block.arrays["rights"])), answer["claim"])
+            for i in np.flatnonzero(holds).tolist():
+                proof.add(np.asarray(block.arrays["lefts"], np.uint64)[i], int(np.asarray(block.arrays["rights"])[i]))
+        return np.concatenate([np.zeros((0, 2), np.int64), *(np.asarray(a["pairs"], np.int64) for a in answers)])
 
     def split(self) -> tuple[Masks, Masks]:
         """The sets in which the pairs agree, and those in which they differ."""
@@ -154,6 +169,23 @@ class Witnessed:
 
     def load(self, arrays: Arrays) -> None:
         self._take(np.asarray(arrays["sets"], np.uint64), np.asarray(arrays["pairs"], np.int64))
+
+
+def refute_tile(block: Arrays, shared: Arrays) -> Arrays:
+    """The pairs that refute some claims, by grouping the rows. O(rows) for each left side, less where few share it."""
+    return refuted_by(Partitions.from_shared(shared), block)
+
+
+def refuted_by(partitions: Partitions, claims: Arrays) -> dict[str, Array]:
+    """Pairs of rows, by position, that refute claims, and which claim each refutes."""
+    pairs, places = [np.zeros((0, 2), np.int64)], [np.zeros(0, np.int64)]
+    columns = partitions.columns
+    for i, left in enumerate(unpack(np.asarray(claims["lefts"], np.uint64), columns)):
+        right = int(np.asarray(claims["rights"])[i])
+        clashes = partitions.clashes(np.flatnonzero(left).tolist(), right if right < columns else None, _CLASHES)
+        pairs.append(clashes)
+        places.append(np.full(len(clashes), i))
+    return {"pairs": np.concatenate(pairs), "claim": np.concatenate(places)}
 
 
 def _neighbours(order: Numbers) -> Numbers:

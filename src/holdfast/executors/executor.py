@@ -51,7 +51,13 @@ class Block:
 
 
 class Executor(Protocol):
-    """Runs tiles over blocks and steps over buckets; the answer does not depend on which executor it is."""
+    """Runs tiles over blocks and steps over buckets; the answer does not depend on which executor it is.
+
+    `elsewhere`: whether the work leaves this process, so that it must be worth the way.
+    """
+
+    @property
+    def elsewhere(self) -> bool: ...
 
     def map(self, tile: Tile, blocks: Sequence[Block], shared: Arrays) -> list[Arrays]:
         """tile(block, shared) for every block, in the order of the blocks; the caller merges."""

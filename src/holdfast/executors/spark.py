@@ -56,6 +56,10 @@ class SparkExecutor:
     progress: Progress | None = None
     cancellation: Cancellation = field(default_factory=Cancellation)
 
+    @property
+    def elsewhere(self) -> bool:
+        return True
+
     def map(self, tile: Tile, blocks: Sequence[Block], shared: Arrays) -> list[Arrays]:
         require_pure(tile)
         if not blocks:

@@ -38,6 +38,10 @@ class ThreadExecutor:
     progress: Progress | None = None
     cancellation: Cancellation = field(default_factory=Cancellation)
 
+    @property
+    def elsewhere(self) -> bool:
+        return False
+
     def map(self, tile: Tile, blocks: Sequence[Block], shared: Arrays) -> list[Arrays]:
         require_pure(tile)
         return self._run([_on_block(tile, block, shared) for block in blocks], [block.cost for block in blocks])

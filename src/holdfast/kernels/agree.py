@@ -1,7 +1,8 @@
 """Which columns pairs of rows agree on, counted for a tile of pairs.
 
-Rows come as codes[column, row] and, for columns of few values, as bytes small[column, row]. Eight columns make a plane
-of bytes, compared a strip of partners at a time, so that the processor compares many partners at once.
+Rows come as codes[column, row] and, for columns of fewer values, as two bytes, halves[column, row], or one,
+small[column, row]: kind[column] says which. Eight columns make a plane of bytes, compared a strip of partners at a
+time, so that the processor compares many partners at once.
 """
 
 from __future__ import annotations
@@ -13,19 +14,24 @@ from holdfast.kernels.sets import place_of
 
 _STRIP = 2048  # partners at a time: their planes stay in the nearest cache
 _PLANES_PER_WORD = 8
+BYTES, HALVES, WORDS = 0, 1, 2  # kinds of columns
 
 
 @part
-def compare(planes, codes, small, few, row, start, stop):
+def compare(planes, codes, halves, small, kind, row, start, stop):
     """Sets the bit of each column in which a partner has the value of the row."""
     for p in range(planes.shape[0]):
         planes[p, : stop - start] = 0
     for c in range(codes.shape[0]):
         plane, bit = planes[c >> 3], np.uint8(1 << (c & 7))
-        if few[c]:
+        if kind[c] == BYTES:
             number, numbers = small[c, row], small[c, start:stop]
             for j in range(stop - start):
                 plane[j] |= bit if numbers[j] == number else np.uint8(0)
+        elif kind[c] == HALVES:
+            half, others = halves[c, row], halves[c, start:stop]
+            for j in range(stop - start):
+                plane[j] |= bit if others[j] == half else np.uint8(0)
         else:
             value, values = codes[c, row], codes[c, start:stop]
             for j in range(stop - start):
@@ -33,7 +39,7 @@ def compare(planes, codes, small, few, row, start, stop):
 
 
 @kernel
-def count_direct(codes, small, few, known, span, counts, pairs):
+def count_direct(codes, halves, small, kind, known, span, counts, pairs):
     """counts[set] += 1 for each pair i < j, i in the first span of rows, j in the second; pairs[set], unless `pairs` is
     empty, is one of them. known[i] takes out the columns in which row i agrees with nobody. For up to 24 columns;
     counts has a place for each set. O(pairs x columns), a strip of partners at a time. Two tables take turns, since
@@ -50,7 +56,7 @@ def count_direct(codes, small, few, known, span, counts, pairs):
             if start >= end:
                 continue
             width = end - start
-            compare(planes, codes, small, few, i, start, end)
+            compare(planes, codes, halves, small, kind, i, start, end)
             for j in range(width):
                 found[j] = planes[0, j]
             for p in range(1, planes.shape[0]):
@@ -76,7 +82,7 @@ def count_direct(codes, small, few, known, span, counts, pairs):
 
 
 @kernel
-def count_hashed(codes, small, few, known, span, sql):
+def count_hashed(codes, halves, small, kind, known, span, sql):
     """(sets, counts, pairs) of the pairs of a tile: as `count_direct`, for any number of columns. With `sql` a set is
     two: the columns in which the pair agrees, and those in which it differs, nulls being in neither.
     O(pairs x columns)."""
@@ -98,7 +104,7 @@ def count_hashed(codes, small, few, known, span, sql):
             start = max(begin, i + 1)
             if start >= end:
                 continue
-            compare(planes, codes, small, few, i, start, end)
+            compare(planes, codes, halves, small, kind, i, start, end)
             for w in range(words):
                 gather(keys[w], planes, w, end - start)
                 if sql:

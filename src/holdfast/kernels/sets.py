@@ -51,8 +51,14 @@ def hash_set(sets, row):
 @part
 def place_of(table, sets, wanted, row):
     """The place of wanted[row] in the table, or the free place where it belongs."""
+    return place_from(table, sets, wanted, row, hash_set(wanted, row))
+
+
+@part
+def place_from(table, sets, wanted, row, value):
+    """The same, from its hash."""
     mask = np.uint64(table.shape[0] - 1)
-    at = hash_set(wanted, row) & mask
+    at = value & mask
     while True:
         entry = np.int64(table[at])
         if entry == 0:
@@ -74,13 +80,18 @@ def copy_set(sets, row, others, other):
 
 
 @part
-def look_ahead(table, sets, wanted, first, stop):
-    """Touches what the next sets will look at. Nothing waits for the answers, so the memory serves them together."""
+def look_ahead(table, sets, wanted, first, stop, hashes, entries):
+    """The hashes of the next sets, and a touch of what they will look at: first all places of the table, then all sets.
+    Nothing waits for an answer, so the memory serves them together. Returns what it saw, for somebody to use: or the
+    compiler would leave it out."""
     mask, seen = np.uint64(table.shape[0] - 1), np.uint64(0)
     for i in range(first, stop):
-        entry = np.int64(table[hash_set(wanted, i) & mask])
-        if entry > 0:
-            seen ^= sets[entry - 1, 0]
+        hashes[i - first] = hash_set(wanted, i)
+    for k in range(stop - first):
+        entries[k] = table[hashes[k] & mask]
+    for k in range(stop - first):
+        if entries[k] > 0:
+            seen ^= sets[entries[k] - 1, 0]
     return seen
 
 
@@ -88,10 +99,11 @@ def look_ahead(table, sets, wanted, first, stop):
 def enter_sets(table, sets, used, wanted, out):
     """out[i] = the number of wanted[i] among the sets, which are `used` so far; unknown ones are appended. Returns how
     many are used then. There is room for all of them. O(1) each, expected."""
+    hashes, entries = np.empty(_AHEAD, np.uint64), np.empty(_AHEAD, np.int32)
     for i in range(wanted.shape[0]):
         if i % _AHEAD == 0:
-            look_ahead(table, sets, wanted, i, min(i + _AHEAD, wanted.shape[0]))
-        at = place_of(table, sets, wanted, i)
+            out[i] = look_ahead(table, sets, wanted, i, min(i + _AHEAD, wanted.shape[0]), hashes, entries)
+        at = place_from(table, sets, wanted, i, hashes[i % _AHEAD])
         if table[at] == 0:
             copy_set(sets, used, wanted, i)
             used += 1
@@ -101,15 +113,15 @@ def enter_sets(table, sets, used, wanted, out):
 
 
 @kernel
-def refutations(sets, rights, keep, useful):
-    """Which sets say something that no larger one says. `sets` come larger before smaller; rights[i] are the right
-    sides that set i refutes. useful[i] = rights[i] without those of every strict superset; keep[:returned] are the
-    numbers of the sets with any. A set all of whose right sides are said by larger ones adds nothing to what those say
-    of still smaller ones, so each set meets only the kept ones. O(sets x kept), less where a set is soon used up.
+def refutations(sets, rights, first, stop, kept, keep, useful):
+    """Which sets say something that no larger one says, for those from `first` to `stop`. `sets` come larger before
+    smaller; rights[i] are the right sides that set i refutes. useful[i] = rights[i] without those of every strict
+    superset; keep[:returned] are the numbers of the sets with any, of which `kept` are known. A set all of whose right
+    sides are said by larger ones adds nothing to what those say of still smaller ones, so each set meets only the kept
+    ones. O(sets x kept), less where a set is soon used up.
     """
-    kept = 0
     words, width = sets.shape[1], rights.shape[1]
-    for i in range(sets.shape[0]):
+    for i in range(first, stop):
         for w in range(width):
             useful[i, w] = rights[i, w]
         left = True

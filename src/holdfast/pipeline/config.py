@@ -133,7 +133,12 @@ class Pipeline(_Model):
     book: str = Field(description="The rulebook's directory; made from the tables where there is none.")
     tables: dict[str, TableConfig] = Field(min_length=1)
     rules: str | list[str | dict[str, Any]] = Field([], description="A rule file, or rules.")
-    kinds: list[str] = Field([], description="Kinds of rules to discover and maintain.")
+    kinds: list[str] = Field([], description="Kinds of rules to discover and maintain: key, fd.")
+    max_size: int | Literal["default"] | None = Field(
+        "default", description="Most columns of a discovered key or left side; null for no limit."
+    )
+    max_error: float = Field(0.0, ge=0, lt=1, description="Discover rules that are wrong up to this share, too.")
+    error: Literal["g1", "g3"] | None = Field(None, description="How error is measured: g3 (rows) or g1 (pairs).")
     nulls: Literal["equal", "distinct", "sql"] = "equal"
     rule_nulls: Literal["equal", "distinct", "sql"] = "sql"
     source: Source

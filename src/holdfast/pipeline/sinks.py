@@ -29,17 +29,23 @@ MARKS = "sinks"
 VIOLATIONS, QUARANTINE, RULES = "violations", "quarantine", "rules"
 _TRIES, _WAIT = 3, 10.0  # of a webhook; seconds
 _BAD = pa.schema([(n, pa.string()) for n in ("table", "place", "change_type", "values", "reason")])
-_RULES = pa.schema([(n, pa.string()) for n in ("rule_id", "rule", "change")])
+_RULES = pa.schema([(n, pa.string()) for n in ("rule_id", "rule", "change", "t", "s")])
+
+
+def _names(event: dict[str, Any]) -> dict[str, str]:
+    """The rows that decided about a rule, as JSON."""
+    return {side: json.dumps(event[side]) for side in ("t", "s") if event[side] is not None}
 
 
 class Told:
     """What is told of one version: tables by name, each row with book, version, batch and time."""
 
     def __init__(self, name: str, book: Rulebook, version: int) -> None:
-        self.record, violations, bad = book.events_of(version)
+        self.record, violations, bad, found = book.events_of(version)
         self.name, self.version = name, version
         altered = self.record.get("altered", {}).get("rules", [])
         rules = [{"rule_id": e.id, "rule": e.rule, "change": "added"} for e in book.entries if e.id in altered]
+        rules += [event | {"rule_id": event["id"]} | _names(event) for event in found]
         lines = [{**row, "values": json.dumps(row["values"], default=str)} for row in bad]
         self.tables = {
             VIOLATIONS: self._signed(violations),

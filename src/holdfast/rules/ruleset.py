@@ -120,7 +120,8 @@ class Block:
 
 @dataclass(frozen=True, eq=False)
 class RuleSet:
-    """A set of rules. `complete` is false where a budget ended the search; `limits` says which limits applied.
+    """A set of rules. `complete` is false where a budget ended the search; `limits` says which limits applied, `how` by
+    what the rules of each table were found.
 
     >>> from holdfast.rules.grammar import parse
     >>> rules = RuleSet.from_rules([parse("zip -> city"), parse("key(ssn)"), parse("state, zip -> city")])
@@ -131,6 +132,7 @@ class RuleSet:
     blocks: tuple[Block, ...] = ()
     complete: bool = True
     limits: tuple[str, ...] = field(default=())
+    how: tuple[str, ...] = field(default=())  # each table's rules were found, in words
 
     @classmethod
     def from_rules(cls, rules: Iterable[Rule], names: Sequence[str] = ()) -> RuleSet:
@@ -162,7 +164,8 @@ class RuleSet:
         blocks = [block for part in parts for block in part.blocks if len(block)]
         blocks.sort(key=lambda block: (KINDS.index(block.kind), block.table or ""))
         limits = tuple(dict.fromkeys(limit for part in parts for limit in part.limits))
-        return cls(tuple(blocks), all(part.complete for part in parts), limits)
+        how = tuple(text for part in parts for text in part.how)
+        return cls(tuple(blocks), all(part.complete for part in parts), limits, how)
 
     def __len__(self) -> int:
         return sum(len(block) for block in self.blocks)
