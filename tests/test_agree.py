@@ -7,13 +7,15 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from holdfast.discovery import matches
 from holdfast.discovery.agree_set import AgreeSets, Moved
 from holdfast.discovery.agree_tree import AgreeTree
 from holdfast.discovery.budget import Budget
 from holdfast.discovery.database import Why
+from holdfast.discovery.partitions import Partitions
 from holdfast.discovery.table_rules import TableRules
 from holdfast.discovery.value_vectors import ValueVectors
 from holdfast.discovery.wanted import Wanted
@@ -116,10 +118,18 @@ def expected(table, nulls, most, **error):
     return naive.keys(rows, table.names, nulls, most, **error) | naive.fds(rows, table.names, nulls, most, **error)
 
 
-@pytest.mark.parametrize("strategy", ["counted", "witnessed", "validated"])
+@pytest.fixture
+def strategy(request, monkeypatch):
+    """`matched`: new rows are found by hash, however few they are."""
+    if request.param == "matched":
+        monkeypatch.setattr(matches, "_PAIR", 1e12)
+    return request.param
+
+
+@pytest.mark.parametrize("strategy", ["counted", "witnessed", "matched", "validated"], indirect=True)
 @pytest.mark.parametrize("nulls", POLICIES)
 @given(data=st.data())
-@settings(max_examples=cases(60))
+@settings(max_examples=cases(60), suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_exact_rules_follow_the_rows(nulls, strategy, data):
     columns, most = data.draw(st.integers(1, 4)), data.draw(st.sampled_from([None, 0, 1, 2]))
     table = Table(columns)
@@ -281,6 +291,65 @@ def test_the_tree_counts_violations(nulls, data):
         else:
             continue
         assert tree.violations(sorted(left), right) == len(naive.violations(rule, table.dicts(), nulls))
+
+
+@pytest.mark.parametrize("distinct", [255, 256, 257, 300, 65_536, 65_537])
+def test_values_as_short_numbers(distinct):
+    """Columns of few, some and many values are compared in different ways: in each of them by value."""
+    rng = np.random.default_rng(distinct)
+    values = np.concatenate([np.arange(distinct), rng.integers(0, distinct, 1000)])
+    codes = np.ascontiguousarray(np.array([values, values % 7])) * 1_000_003
+    rows, lead = codes.shape[1], 250
+    tally = AgreeSets(2).pairs(np.arange(lead), codes[:, :lead], np.arange(lead, rows), codes[:, lead:])
+    first, second = (sum(int((c[i] == c[i + 1 :]).sum()) for i in range(lead)) for c in codes)
+    counts = dict(zip(tally.sets[:, 0].tolist(), tally.counts.tolist(), strict=True))
+    assert counts.get(3, 0) == first and counts.get(2, 0) + counts.get(3, 0) == second
+    assert sum(counts.values()) == lead * (rows - lead) + lead * (lead - 1) // 2
+
+
+@given(data=st.data())
+@settings(max_examples=cases(60))
+def test_columns_that_stand_for_each_other_come_apart(data):
+    """Copies of two columns, some of which are changed in some rows: what came and went is the difference."""
+    table = Table(5)
+    found = TableRules(5, wanted("equal", None))
+    before, held = found.collapsed(), set()
+    for _ in range(data.draw(st.integers(2, 4))):
+        rows = []
+        for a, b in data.draw(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 1)), min_size=1, max_size=3)):
+            row = [a, a, a, b, b]
+            if data.draw(st.integers(0, 3)) == 0:
+                row[data.draw(st.integers(0, 4))] = 9
+            rows.append(tuple(row))
+        found.follow(table.change(data.draw(st.lists(st.integers(0, 9), max_size=2)), rows))
+        after, holds = found.collapsed(), expected(table, "equal", None)
+        assert set(after.ruleset(table.names, None)) == holds
+        assert set(after.minus(before).ruleset(table.names, None)) == holds - held
+        assert set(before.minus(after).ruleset(table.names, None)) == held - holds
+        before, held = after, holds
+
+
+@pytest.mark.parametrize("nulls", POLICIES)
+@given(data=st.data())
+@settings(max_examples=cases(100))
+def test_errors_by_grouping(nulls, data):
+    """Violating pairs and fewest rows of any FD and key; dense in nulls and in equal left sides."""
+    columns = data.draw(st.integers(2, 3))
+    cells = st.tuples(*[st.sampled_from([0, 0, 1, None])] * columns)
+    table = Table(columns)
+    table.change([], data.draw(st.lists(cells, min_size=2, max_size=7)))
+    groups, dicts = Partitions.of_codes(table.codes(sorted(table.rows)), nulls), table.dicts()
+    for right in (None, *range(columns)):
+        for left in naive.subsets([c for c in range(columns) if c != right]):
+            names = frozenset(table.names[c] for c in left)
+            if right is not None or names:
+                rule = Key(names) if right is None else Fd(names, table.names[right])
+                pairs, removed = groups.errors(left, right)
+                assert pairs == len(naive.violations(rule, dicts, nulls))
+                assert removed == round(naive.g3(rule, dicts, nulls) * len(dicts))
+                clashes = groups.clashes(left, right, 3).tolist()
+                assert bool(clashes) == bool(pairs)
+                assert all(naive.violates(rule, dicts[t], dicts[s], nulls) for t, s in clashes)
 
 
 # --- wide tables ---------------------------------------------------------------------------------------------

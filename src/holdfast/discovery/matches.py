@@ -73,7 +73,7 @@ class Matcher:
         values = self._codes[column]
         if self._nulls == "sql":
             values = values[values != NULL]
-        return bool((values == values[:1]).all()) and not (self._nulls == "distinct" and (values == NULL).any())
+        return bool((values == values[:1]).all())
 
     def _chosen(self, lefts: Masks) -> Iterator[tuple[Part, Masks, float]]:
         """Parts such that each left side contains one, the left sides that each is for, and what it costs: those that

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from holdfast.kernels.compiled import kernel, part
-from holdfast.kernels.sets import place_of
+from holdfast.kernels.sets import AHEAD, copy_set, look_ahead, place_from, place_of
 
 _STRIP = 2048  # partners at a time: their planes stay in the nearest cache
 _PLANES_PER_WORD = 8
@@ -90,7 +90,8 @@ def count_hashed(codes, halves, small, kind, known, span, sql):
     words = known.shape[1]
     planes = np.zeros(((columns + 7) >> 3, _STRIP), np.uint8)
     width = 2 * words if sql else words
-    keys = np.zeros((width, _STRIP), np.uint64)
+    keys, rows = np.zeros((width, _STRIP), np.uint64), np.zeros((_STRIP, width), np.uint64)
+    hashes, entries = np.empty(AHEAD, np.uint64), np.empty(AHEAD, np.int32)
     first, stop, first_other, stop_other = span[0], span[1], span[2], span[3]
     room = 4096
     table = np.zeros(4 * room, np.int32)
@@ -112,15 +113,20 @@ def count_hashed(codes, halves, small, kind, known, span, sql):
                         keys[words + w, j] = known[i, w] & known[start + j, w] & ~keys[w, j]
                 for j in range(end - start):
                     keys[w, j] &= known[i, w]
-            if used + end - start >= room:
-                while used + end - start >= room:
+            if used + end - start + 1 >= room:
+                while used + end - start + 1 >= room:
                     room *= 4
                 table, sets, counts, pairs = grown(sets[:used], counts[:used], pairs[:used], room)
             for j in range(end - start):
                 for w in range(width):
-                    sets[used, w] = keys[w, j]
-                at = place_of(table, sets, sets, used)
+                    rows[j, w] = keys[w, j]
+            for j in range(end - start):
+                if j % AHEAD == 0:
+                    seen = look_ahead(table, sets, rows, j, min(j + AHEAD, end - start), hashes, entries)
+                    pairs[room - 1, 0] = np.int64(seen)
+                at = place_from(table, sets, rows, j, hashes[j % AHEAD])
                 if table[at] == 0:
+                    copy_set(sets, used, rows, j)
                     pairs[used, 0], pairs[used, 1] = i, start + j
                     used += 1
                     table[at] = used

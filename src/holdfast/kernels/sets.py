@@ -12,7 +12,7 @@ from holdfast.kernels.compiled import kernel, part
 from holdfast.kernels.hashing import mix
 
 ONE = np.uint64(1)
-_AHEAD = 64
+AHEAD = 64
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _M1, _M2, _M4 = np.uint64(0x5555555555555555), np.uint64(0x3333333333333333), np.uint64(0x0F0F0F0F0F0F0F0F)
 _BYTES, _S1, _S2, _S4, _S56 = np.uint64(0x0101010101010101), np.uint64(1), np.uint64(2), np.uint64(4), np.uint64(56)
@@ -99,11 +99,11 @@ def look_ahead(table, sets, wanted, first, stop, hashes, entries):
 def enter_sets(table, sets, used, wanted, out):
     """out[i] = the number of wanted[i] among the sets, which are `used` so far; unknown ones are appended. Returns how
     many are used then. There is room for all of them. O(1) each, expected."""
-    hashes, entries = np.empty(_AHEAD, np.uint64), np.empty(_AHEAD, np.int32)
+    hashes, entries = np.empty(AHEAD, np.uint64), np.empty(AHEAD, np.int32)
     for i in range(wanted.shape[0]):
-        if i % _AHEAD == 0:
-            out[i] = look_ahead(table, sets, wanted, i, min(i + _AHEAD, wanted.shape[0]), hashes, entries)
-        at = place_from(table, sets, wanted, i, hashes[i % _AHEAD])
+        if i % AHEAD == 0:
+            out[i] = look_ahead(table, sets, wanted, i, min(i + AHEAD, wanted.shape[0]), hashes, entries)
+        at = place_from(table, sets, wanted, i, hashes[i % AHEAD])
         if table[at] == 0:
             copy_set(sets, used, wanted, i)
             used += 1
