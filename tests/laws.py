@@ -112,11 +112,8 @@ SUBJECTS: dict[str, Callable[[Schema, list[Row], str | None], Subject]] = {
     "durable rulebook": lambda schema, rows, key: BookSubject(schema, rows, key, durable=True),
     "rulebook with rules": lambda schema, rows, key: BookSubject(schema, rows, key, durable=False, checked=True),
     "durable rulebook with rules": lambda schema, rows, key: BookSubject(schema, rows, key, durable=True, checked=True),
-    "rulebook that finds rules": lambda schema, rows, key: BookSubject(
-        schema, rows, key, durable=False, found={"kinds": ("key", "fd"), "nulls": "sql"}
-    ),
     "durable rulebook that finds rules": lambda schema, rows, key: BookSubject(
-        schema, rows, key, durable=True, checked=True, found={"kinds": ("key", "fd"), "max_size": None}
+        schema, rows, key, durable=True, checked=True, found={"kinds": ("key", "fd", "ind"), "max_size": None}
     ),
     "durable rulebook that finds rules that nearly hold": lambda schema, rows, key: BookSubject(
         schema, rows, key, durable=True, found={"kinds": ("key", "fd"), "max_error": 0.1, "error": "g1"}

@@ -161,6 +161,18 @@ MUTANTS = [
     Mutant("discovery/table_rules.py", "before = Tally.counted(now) - Tally.counted(delta)", "before = Tally.counted(now)", "test_laws.py -k 'reload'"),
     Mutant("discovery/table_rules.py", "self._most_pairs = math.floor(wanted.max_error", "self._most_pairs = math.ceil(wanted.max_error", "test_agree.py -k 'approximate'"),
     Mutant("discovery/value_vectors.py", "needs[old].discard(t)", "needs[old].discard(t + 1)", "test_agree.py -k 'vectors or products'"),
+    # inclusions
+    Mutant("kernels/generator.py", "if numbers[known] == number and spaces[known] == space:", "if numbers[known] == number:", "test_inclusion.py -k different_spaces"),
+    Mutant("kernels/generator.py", "counts[value] = pair_counts[place]\n", "counts[value] = 1\n", "test_inclusion.py"),
+    Mutant("kernels/generator.py", "put(pair_keys, pair_counts, (value << _SHIFT) | attribute, amount, state)", "put(pair_keys, pair_counts, (value << _SHIFT) | attribute, 1, state)", "test_inclusion.py -k 'many_rows'"),
+    Mutant("kernels/generator.py", "outside_before = ~masks[old, v] if was", "outside_before = ~masks[old, v] if is_", "test_inclusion.py"),
+    Mutant("discovery/inclusion.py", "near & (self.distinct > 0)[:, None] & self.comparable", "near & self.comparable", "test_inclusion.py"),
+    Mutant("discovery/inclusion.py", "moved = change.old_codes != change.new_codes", "moved = change.old_codes == change.old_codes", "test_inclusion.py -k 'changed_cells'"),
+    Mutant("discovery/inclusion.py", "if not self.distinct[a])", "if self.distinct[a])", "test_inclusion.py"),
+    Mutant("discovery/inclusion.py", "found = np.flatnonzero(bad[moves.before] != bad[moves.after])", "found = np.flatnonzero(bad[moves.before] == bad[moves.after])", "test_inclusion.py"),
+    Mutant("table/identity.py", "fits = np.abs(left) < 2**53", "fits = np.abs(left) < 2**63", "test_inclusion.py -k 'numbers or identities'"),
+    Mutant("table/identity.py", "shorter = (scales > 0) & (digits % 10 == 0)", "shorter = (scales > 1) & (digits % 10 == 0)", "test_inclusion.py"),
+    Mutant("discovery/foreign_keys.py", "unique = (found.filled == found.distinct)", "unique = (found.filled >= found.distinct)", "test_inclusion.py -k 'duplicates'"),
     Mutant("discovered.py", "self._made = self._facts = None", "self._facts = None", "test_discover.py -k 'interruption'"),
 ]  # fmt: skip
 

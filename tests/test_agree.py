@@ -129,7 +129,7 @@ def strategy(request, monkeypatch):
 @pytest.mark.parametrize("strategy", ["counted", "witnessed", "matched", "validated"], indirect=True)
 @pytest.mark.parametrize("nulls", POLICIES)
 @given(data=st.data())
-@settings(max_examples=cases(60), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=cases(30), suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_exact_rules_follow_the_rows(nulls, strategy, data):
     columns, most = data.draw(st.integers(1, 4)), data.draw(st.sampled_from([None, 0, 1, 2]))
     table = Table(columns)
@@ -149,7 +149,7 @@ def test_exact_rules_follow_the_rows(nulls, strategy, data):
 @pytest.mark.parametrize("error", ["g1", "g3"])
 @pytest.mark.parametrize("nulls", POLICIES)
 @given(data=st.data())
-@settings(max_examples=cases(40))
+@settings(max_examples=cases(20))
 def test_approximate_rules_follow_the_rows(nulls, error, strategy, data):
     columns, most = data.draw(st.integers(1, 3)), data.draw(st.sampled_from([None, 0, 1, 2]))
     allowed = {"max_error": data.draw(st.sampled_from([0.01, 0.1, 0.25, 0.5])), "error": error}
@@ -331,7 +331,7 @@ def test_columns_that_stand_for_each_other_come_apart(data):
 
 @pytest.mark.parametrize("nulls", POLICIES)
 @given(data=st.data())
-@settings(max_examples=cases(100))
+@settings(max_examples=cases(50))
 def test_errors_by_grouping(nulls, data):
     """Violating pairs and fewest rows of any FD and key; dense in nulls and in equal left sides."""
     columns = data.draw(st.integers(2, 3))

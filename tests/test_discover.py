@@ -28,6 +28,7 @@ from tests import strategies as hs
 from tests.conftest import CASES, cases
 from tests.test_agree import Table, changes, expected, rules_of, wanted
 
+BOTH = ("key", "fd")
 ORDERS = pa.table({"id": [1, 2, 3, 4], "zip": [10, 10, 20, 30], "city": ["B", "B", "H", "H"], "land": ["DE"] * 4})
 
 
@@ -35,7 +36,7 @@ ORDERS = pa.table({"id": [1, 2, 3, 4], "zip": [10, 10, 20, 30], "city": ["B", "B
 
 
 def test_discover_finds_what_holds():
-    rules = hf.discover(ORDERS)
+    rules = hf.discover(ORDERS, BOTH)
     assert rules.texts() == ["() -> land", "id -> city", "id -> zip", "key(id)", "zip -> city"]
     assert rules.complete and rules.limits == ("key: at most 5 columns", "fd: at most 5 columns")
     assert hf.discover(ORDERS, ("key",), max_size=None).texts() == ["key(id)"]
@@ -44,7 +45,7 @@ def test_discover_finds_what_holds():
 
 
 def test_rules_of_several_tables_say_which(tmp_path):
-    rules = hf.discover({"a": ORDERS.select(["id"]), "b": ORDERS.select(["land"])})
+    rules = hf.discover({"a": ORDERS.select(["id"]), "b": ORDERS.select(["land"])}, BOTH)
     assert rules.texts() == ["a: key(id)", "b: () -> land"]
 
 
@@ -81,7 +82,7 @@ def test_what_cannot_be_asked(options, error, message):
 def test_no_rows_one_row_and_no_pairs():
     assert len(hf.discover(ORDERS.slice(0, 0))) == 0
     assert len(hf.discover(ORDERS.slice(0, 1))) == 0
-    assert "key(id)" in hf.discover(ORDERS.slice(0, 2)).texts()
+    assert "key(id)" in hf.discover(ORDERS.slice(0, 2), BOTH).texts()
 
 
 def test_constant_identical_unique_and_empty_columns():
@@ -90,7 +91,7 @@ def test_constant_identical_unique_and_empty_columns():
     for nulls in hs.POLICIES:
         dicts = rows.to_pylist()
         names = rows.column_names
-        found = set(hf.discover(rows, nulls=nulls, max_size=None))
+        found = set(hf.discover(rows, BOTH, nulls=nulls, max_size=None))
         assert found == naive.keys(dicts, names, nulls) | naive.fds(dicts, names, nulls)
 
 
@@ -106,7 +107,7 @@ def test_duplicate_rows_leave_no_key():
 def test_every_kind_of_value(nulls, data):
     schema, rows = data.draw(hs.tables(rows=7, most=3))
     table = laws.to_table(schema, rows)
-    found = set(hf.discover(table, nulls=nulls, types={c.name: c.type_text for c in schema.columns}))
+    found = set(hf.discover(table, BOTH, nulls=nulls, types={c.name: c.type_text for c in schema.columns}))
     names = [c.name for c in schema.columns]
     assert found == naive.keys(rows, names, nulls) | naive.fds(rows, names, nulls)
 
@@ -197,9 +198,9 @@ def test_an_interruption_leaves_rules_true(monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         book.apply(hf.Change(inserts=row))
     monkeypatch.undo()
-    assert book.rules() == hf.discover(ORDERS)
+    assert book.rules() == hf.discover(ORDERS, BOTH)
     book.apply(hf.Change(inserts=row))
-    assert book.rules() == hf.discover(pa.concat_tables([ORDERS, row]))
+    assert book.rules() == hf.discover(pa.concat_tables([ORDERS, row]), BOTH)
 
 
 # --- on the command line -------------------------------------------------------------------------------------
@@ -369,7 +370,7 @@ def test_fd_counts_of_the_literature(real_data, name):
 @pytest.mark.parametrize("name", TABLES)
 def test_every_rule_of_the_real_tables_holds_and_is_minimal(real_data, name):
     path = real_data / f"{name}.csv"
-    rules, table = hf.discover(path, max_size=4), read(path)
+    rules, table = hf.discover(path, BOTH, max_size=4), read(path)
     assert rules.complete
     grouped = Grouped(table)
     assert all(grouped.holds(rule) and grouped.is_minimal(rule) for rule in rules)
@@ -380,7 +381,7 @@ def test_every_rule_of_the_real_tables_holds_and_is_minimal(real_data, name):
 def test_the_rules_of_flight(real_data):
     """Peers are known to be wrong here. A sample in `make test`; all of them in `make test-long`."""
     path = real_data / f"{FLIGHT}.csv"
-    rules, table = hf.discover(path, max_size=None), read(path)
+    rules, table = hf.discover(path, BOTH, max_size=None), read(path)
     assert (len(rules.of("fd")), len(rules.of("key"))) == (982_631, 26_652)
     chosen = rules if CASES else rules.where(lambda block: np.arange(len(block)) % 200 == 0)
     grouped = Grouped(table)
@@ -421,7 +422,7 @@ def test_real_histories_are_followed(real_data, name, every):
         known = (known - out.rules.removed) | out.rules.added
         if CASES or number % every == 0:
             types = {c.name: c.type_text for c in book.schemas["base"].columns}
-            fresh = hf.discover(book.table(), max_size=3, types=types, time_budget=None)
+            fresh = hf.discover(book.table(), BOTH, max_size=3, types=types, time_budget=None)
             assert book.rules() == known == fresh == tall.rules()
 
 
@@ -437,4 +438,4 @@ def test_a_generated_stream_is_followed(most_pairs):
     for batch in stream.batches(6, 40):
         book.apply(batch.changes)
         types = {c.name: c.type_text for c in book.schemas[name].columns}
-        assert book.rules() == hf.discover({name: book.table()}, max_size=2, types={name: types})
+        assert book.rules() == hf.discover({name: book.table()}, BOTH, max_size=2, types={name: types})

@@ -3,7 +3,7 @@
 from importlib.metadata import version
 
 from holdfast.check import Found, check
-from holdfast.discover import discover
+from holdfast.discover import discover, foreign_keys
 from holdfast.errors import (
     ChangeRefused,
     HoldfastError,
@@ -53,6 +53,7 @@ __all__ = [
     "ValueRefused",
     "check",
     "discover",
+    "foreign_keys",
     "parse",
     "read_feed",
     "violations_sql",

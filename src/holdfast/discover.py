@@ -13,8 +13,11 @@ import numpy as np
 
 from holdfast.discovery.budget import Budget, Progress
 from holdfast.discovery.database import DatabaseRules
+from holdfast.discovery.foreign_keys import MOST_MISSING, ForeignKey
+from holdfast.discovery.foreign_keys import foreign_keys as suggestions
+from holdfast.discovery.inclusion import Inclusions
 from holdfast.discovery.partitions import Partitions
-from holdfast.discovery.wanted import AVAILABLE, Sizes, Wanted
+from holdfast.discovery.wanted import AVAILABLE, OF_ONE_TABLE, Sizes, Wanted
 from holdfast.executors.executor import Cancellation, Cancelled, Executor
 from holdfast.executors.threads import ThreadExecutor
 from holdfast.rules.rule import Fd
@@ -43,6 +46,7 @@ def discover(
     exclude: Names | Mapping[str, Names] | None = None,
     types: Mapping[str, Any] | None = None,
     max_size: Sizes = "default",
+    compare: str = "typed",
     time_budget: float | None = TIME_BUDGET,
     progress: Progress | None = None,
     executor: Executor | None = None,
@@ -50,17 +54,18 @@ def discover(
     """All minimal rules of these kinds that hold.
 
     `max_error`: rules that are wrong up to this share, by `error`: g3 (rows to remove, the default for keys and FDs) or
-    g1 (pairs). `max_size`: the most columns of a key and of an FD's left side; a number, None for no limit, or one for
-    each kind; 5 by default. `time_budget`: seconds after which what is proven until then is the result, and `complete`
-    is false; Ctrl-C does the same. `progress` is told what is being done and which share of it is done. `executor`:
-    where many rows are compared, threads of this process by default.
+    g1 (pairs); of inclusions, the share of distinct left values that are missing. `max_size`: the most columns of a key
+    and of an FD's left side; a number, None for no limit, or one for each kind; 5 by default. `compare`: the values of
+    inclusions by kind (`typed`), or all as `text`. `time_budget`: seconds after which what is proven until then is the
+    result, and `complete` is false; Ctrl-C does the same. `progress` is told what is being done and how much of it is
+    done. `executor`: where many rows are compared, threads of this process by default.
 
     >>> import pyarrow as pa
     >>> rules = discover(pa.table({"id": [1, 2, 3], "zip": [10115, 10115, 20095], "city": ["B", "B", "HH"]}))
     >>> rules.texts()
     ['city -> zip', 'id -> city', 'id -> zip', 'key(id)', 'zip -> city']
     """
-    wanted = Wanted.of(kinds, nulls, max_size, max_error, error)
+    wanted = Wanted.of(kinds, nulls, max_size, max_error, error, compare)
     settled = Choices(key, types, columns, exclude).settle(read_all(data))
     budget, cancellation = Budget(time_budget, progress), Cancellation()
 
@@ -71,17 +76,39 @@ def discover(
 
     runs_on = executor or ThreadExecutor(progress=tell, cancellation=cancellation)
     words = TextDictionary()
-    found = []
+    rows = {name: _rows_of(name, source, options, words) for name, (source, options) in settled.items()}
+    schemas = {name: options.schema for name, (_, options) in settled.items()}
+    found = DatabaseRules(schemas, wanted, words, runs_on, named=isinstance(data, Mapping), most_pairs=_MOST_PAIRS)
     with _interruptible(budget, cancellation):
-        for name, (source, options) in settled.items():
-            named = isinstance(data, Mapping)
-            table = DatabaseRules({name: options.schema}, wanted, runs_on, named=named, most_pairs=_MOST_PAIRS)
-            rows = _rows_of(name, source, options, words)
-            _search(table, name, rows, budget)
-            found.append(with_supports(table.rules(), rows, wanted.nulls))
-    rules = RuleSet.joined(found)
+        _search(found, rows, budget)
+    rules = with_supports(found.rules(), rows, wanted.nulls)
     limits = rules.limits if budget.ended is None else (*rules.limits, budget.ended)
     return replace(rules, complete=budget.ended is None, limits=limits)
+
+
+def foreign_keys(
+    data: Any,
+    *,
+    most_missing: float = MOST_MISSING,
+    columns: Names | Mapping[str, Names] | None = None,
+    exclude: Names | Mapping[str, Names] | None = None,
+    types: Mapping[str, Any] | None = None,
+) -> list[ForeignKey]:
+    """Which inclusions look like foreign keys, the likeliest first: into a column without duplicates, with up to
+    `most_missing` of the distinct left values missing there; each with its reasons.
+
+    >>> import pyarrow as pa
+    >>> orders, customers = pa.table({"customer": [7, 9, 7]}), pa.table({"id": [7, 8, 9], "name": ["x", "y", "x"]})
+    >>> print(foreign_keys({"orders": orders, "customers": customers})[0].rule)
+    orders.customer in customers.id
+    """
+    settled = Choices(None, types, columns, exclude).settle(read_all(data))
+    words = TextDictionary()
+    rows = {name: _rows_of(name, source, options, words) for name, (source, options) in settled.items()}
+    found = Inclusions({name: options.schema for name, (_, options) in settled.items()}, words)
+    for name, some in rows.items():
+        found.load(name, some.codes())
+    return suggestions(found, rows, most_missing)
 
 
 def _rows_of(name: str, source: Source, options: TableOptions, words: TextDictionary) -> Rows:
@@ -91,21 +118,25 @@ def _rows_of(name: str, source: Source, options: TableOptions, words: TextDictio
     return rows
 
 
-def _search(found: DatabaseRules, name: str, rows: Rows, budget: Budget) -> None:
-    """Finds the rules of a table. Where rows were still being compared when time was up, none are proven."""
+def _search(found: DatabaseRules, rows: Mapping[str, Rows], budget: Budget) -> None:
+    """Finds the rules. Where the rows of a table were still being compared when time was up, none are proven."""
     try:
-        found.begin(name, rows, budget)
+        found.begin(rows, budget)
     except Cancelled:
         assert budget.ended is not None
 
 
-def with_supports(rules: RuleSet, rows: Rows, nulls: str) -> RuleSet:
+def with_supports(rules: RuleSet, rows: Mapping[str, Rows], nulls: str) -> RuleSet:
     """The rules with the number of rows that each says something about: for an FD those that share their left values
     with another row, for a key all. Of a thousand rules at most; more are not looked at."""
     if len(rules) > _MOST_SUPPORTS:
         return rules
-    groups = Partitions.of_codes(rows.codes(), nulls)
-    return replace(rules, blocks=tuple(_supported(block, groups) for block in rules.blocks))
+    groups = {name: Partitions.of_codes(some.codes(), nulls) for name, some in rows.items()}
+    blocks = []
+    for block in rules.blocks:
+        name = block.table or next(iter(rows))
+        blocks.append(_supported(block, groups[name]) if block.kind in OF_ONE_TABLE else block)
+    return replace(rules, blocks=tuple(blocks))
 
 
 def _supported(block: Block, groups: Partitions) -> Block:

@@ -19,12 +19,15 @@ from holdfast.errors import HoldfastError
 from holdfast.executors.executor import Executor
 from holdfast.indexes.pairs import Pairs
 from holdfast.outbox import ADDED, REMOVED
-from holdfast.rules.change import RuleChange
+from holdfast.rules.change import Pair, RuleChange
+from holdfast.rules.rule import Rule
 from holdfast.rules.ruleset import Block, RuleSet
 from holdfast.store.log import Record
+from holdfast.table.dictionary import TextDictionary
 from holdfast.table.rows import RowChange, Rows
 from holdfast.table.schema import Schema
 
+VACUOUS = "vacuous"  # of an inclusion: its left side has no values any more
 MOST_LISTED = 1000  # changes of rules that a version keeps with their rows; all are counted
 
 NameRows = Callable[[str, Pairs], list[Record]]  # what the rows of a table are called
@@ -43,7 +46,13 @@ class Followed(NamedTuple):
         if len(found) == 1:
             return found[0]
         added, removed = (RuleSet.joined(getattr(c, side) for c in found) for side in (ADDED, REMOVED))
-        return RuleChange(added, removed, lambda rule: next(filter(None, (c.why(rule) for c in found)), None))
+        vacuous = frozenset(rule for c in found for rule in c.vacuous)
+        value = next((c.value for c in found if len(c.added.of("ind")) or len(c.removed.of("ind"))), RuleChange().value)
+        return RuleChange(added, removed, self._why, value, vacuous)
+
+    def _why(self, rule: Rule) -> Pair | None:
+        mine = self.changes.get(getattr(rule, "table", None) or "")
+        return mine.why(rule) if mine is not None else None
 
     def counts(self) -> dict[str, list[int]]:
         """{table: [added, removed]}"""
@@ -54,9 +63,16 @@ class Discovered:
     """Follows the rows of a rulebook. Without `wanted`, there are no rules and nothing is done."""
 
     def __init__(
-        self, wanted: Wanted | None, schemas: Mapping[str, Schema], executor: Executor | None, *, named: bool
+        self,
+        wanted: Wanted | None,
+        schemas: Mapping[str, Schema],
+        words: TextDictionary,
+        executor: Executor | None,
+        *,
+        named: bool,
     ) -> None:
-        self._wanted, self._schemas, self._executor, self._named = wanted, schemas, executor, named
+        self._wanted, self._schemas, self._words = wanted, schemas, words
+        self._executor, self._named = executor, named
         self._made: DatabaseRules | None = None
         self._facts: dict[str, list[Arrays]] | None = None
 
@@ -77,15 +93,14 @@ class Discovered:
         """The rules of the rows as they are."""
         assert self._wanted is not None
         if self._made is None:
-            made = DatabaseRules(self._schemas, self._wanted, self._executor, named=self._named)
+            made = DatabaseRules(self._schemas, self._wanted, self._words, self._executor, named=self._named)
             if self._facts is not None:
                 for name, deltas in self._facts.items():
                     for delta in deltas:
                         made.tables[name].merge(delta)
                 made.settle(rows)
             else:
-                for name, some in rows.items():
-                    made.begin(name, some, budget)
+                made.begin(rows, budget)
             if budget is not None and budget.ended:
                 raise HoldfastError(
                     f"discovery did not finish: {budget.ended}. A rulebook is never partial; give it more time "
@@ -99,7 +114,7 @@ class Discovered:
         if self._wanted is None:
             return Followed({}, {})
         made = self.make(rows).follow(changes, rows)
-        facts = {name: delta for name, (delta, _) in made.items()}
+        facts = {name: delta for name, (delta, _) in made.items() if delta}
         return Followed(facts, {name: change for name, (_, change) in made.items()})
 
     def since(self, held: RuleSet, rows: Mapping[str, Rows], altered: Collection[str]) -> Followed:
@@ -111,7 +126,16 @@ class Discovered:
         for name in altered:
             now, before = (some.where(partial(_about, name if self._named else None)) for some in (after, held))
             changes[name] = RuleChange(now - before, before - now)
+        now, before = after.of("ind"), held.of("ind")
+        first = next(iter(changes))
+        added = RuleSet.joined([changes[first].added, now - before])
+        changes[first] = RuleChange(added, RuleSet.joined([changes[first].removed, before - now]))
         return Followed({}, changes)
+
+    @property
+    def has_facts(self) -> bool:
+        """Whether there are facts to be kept; inclusions are found anew from the rows."""
+        return self._wanted is not None and bool(self._wanted.of_one_table)
 
     def run_on(self, executor: Executor | None) -> None:
         """Where large changes are worked on from now on."""
@@ -128,19 +152,23 @@ class Discovered:
 
 
 def _about(table: str | None, block: Block) -> npt.NDArray[np.bool_]:
-    return np.full(len(block), block.table == table)
+    return np.full(len(block), block.table == table and block.kind != "ind")
 
 
 def rule_events(followed: Followed, name_rows: NameRows) -> list[Record]:
     """A record for each rule that came or went, up to MOST_LISTED for each table, with the rows that decided."""
     events: list[Record] = []
     for table, change in followed.changes.items():
-        sides = [(REMOVED, rule, text) for rule, text in islice(change.removed.with_texts(), MOST_LISTED)]
+        sides = [
+            (VACUOUS if rule in change.vacuous else REMOVED, rule, text)
+            for rule, text in islice(change.removed.with_texts(), MOST_LISTED)
+        ]
         sides += [(ADDED, rule, text) for rule, text in islice(change.added.with_texts(), MOST_LISTED - len(sides))]
         pairs = [change.why(rule) for _, rule, _ in sides]
         known = np.array([pair for pair in pairs if pair is not None], np.int64).reshape(-1, 2)
         names = iter(name_rows(table, Pairs(known[:, 0], known[:, 1])) if len(known) else [])
         for (side, rule, text), pair in zip(sides, pairs, strict=True):
             rows = next(names) if pair is not None else {"t": None, "s": None}
-            events.append({"table": table, "change": side, "id": rule.id, "kind": rule.kind, "rule": text} | rows)
+            event = {"table": table, "change": side, "id": rule.id, "kind": rule.kind, "rule": text}
+            events.append(event | rows | {"value": change.value(rule)})
     return [json.loads(json.dumps(event, default=str)) for event in events]

@@ -102,7 +102,8 @@ class Rulebook:
         self._detector: Detector | None = None
         asked = self._options.get("wanted")
         wanted = Wanted.from_json(asked) if asked is not None else None
-        self._found = Discovered(wanted, self.schemas, self._executor, named=self._options.get("named", False))
+        named = self._options.get("named", False)
+        self._found = Discovered(wanted, self.schemas, self._words, self._executor, named=named)
 
     # --- making and opening ---------------------------------------------------------------------------------
 
@@ -120,6 +121,7 @@ class Rulebook:
         max_error: float = 0.0,
         error: str | None = None,
         max_size: Sizes = "default",
+        compare: str = "typed",
         time_budget: float | None = None,
         types: Mapping[str, Any] | None = None,
         columns: Names | Mapping[str, Names] | None = None,
@@ -143,7 +145,7 @@ class Rulebook:
         which are searched side by side; without one it is in this process. `keep` is how many versions stay open to
         readers; with `outbox` each of them has what sinks are to be told of it.
         """
-        wanted = Wanted.of(kinds, nulls, max_size, max_error, error)
+        wanted = Wanted.of(kinds, nulls, max_size, max_error, error, compare)
         options: Record = {"nulls": wanted.nulls, "rule_nulls": require_policy(rule_nulls)}
         options |= {"wanted": wanted.to_json() if kinds else None, "named": isinstance(tables, Mapping)}
         options |= {"keep": require_keep(keep), "outbox": outbox}
@@ -203,7 +205,7 @@ class Rulebook:
         self._reset(tables, tuple(RuleEntry.model_validate(record) for record in meta["rules"]))
         for name, rows in self._rows.items():
             rows.load(states[table_state(name)][0])
-            if self._found:
+            if self._found.has_facts:
                 self._found.remember({name: states[facts_state(name)][0]})
         for name, state in self._growing.items():
             for part in states.get(name, ()):
@@ -216,7 +218,8 @@ class Rulebook:
                 self._words.merge(change[WORDS])
             step = Step.from_states(change)
             self._merge(step)
-            self._found.remember(step.facts)
+            if step.facts:
+                self._found.remember(step.facts)
         self._stale = False
         return None
 
@@ -498,7 +501,7 @@ class Rulebook:
         applied has added its words already, of which only the first `words` count, and its facts, `coming`."""
         start = {name: self._filed[name] if name in growing else 0 for name in GROWING}
         make: dict[str, Callable[[], Arrays]] = {table_state(name): rows.to_arrays for name, rows in self._rows.items()}
-        for name in self._rows if self._found else ():
+        for name in self._rows if self._found.has_facts else ():
             make[facts_state(name)] = partial(self._found.facts, name, self._rows, (coming or {}).get(name))
         make[WORDS] = lambda: self._words.to_arrays(start[WORDS], words)
         make[LOG] = lambda: self._log.to_arrays(start[LOG])
@@ -696,7 +699,9 @@ class Rulebook:
         a thousand for each table and version; `history` counts all."""
         self._require_usable()
         rows = [
-            r | {"batch": str(r["batch"])} | {side: None if r[side] is None else json.dumps(r[side]) for side in "ts"}
+            r
+            | {"batch": str(r["batch"])}
+            | {name: None if r.get(name) is None else json.dumps(r[name]) for name in ("t", "s", "value")}
             for r in self._rule_log.records
         ]
         return pa.Table.from_pylist(rows, schema=_RULE_HISTORY)
@@ -751,7 +756,7 @@ _HISTORY = pa.schema(
 )
 _RULE_HISTORY = pa.schema(
     [("version", pa.int64())]
-    + [(name, pa.string()) for name in ("batch", "table", "change", "id", "kind", "rule", "t", "s")]
+    + [(name, pa.string()) for name in ("batch", "table", "change", "id", "kind", "rule", "t", "s", "value")]
 )
 _QUARANTINE = pa.schema(
     [("version", pa.int64())]

@@ -27,7 +27,7 @@ def warm() -> None:
     for text in (pa.string(), pa.large_string()):
         rows = pa.table({"a": pa.array(["x", None], text), "b": pa.array(["y", "z"], text), "n": [1, 2], "m": [2, 1]})
         for key in (None, "n"):
-            book = Rulebook.create(None, rows, rules=RULES, key=key)
+            book = Rulebook.create(None, rows, rules=RULES, key=key, kinds=("ind",))
             book.apply(Change(inserts=rows.slice(0, 1), deletes=rows.slice(0, 1)))
             book.apply(Change(deletes=rows))
             for rule in RULES:

@@ -16,8 +16,9 @@ from holdfast.cli.books import Files, Form, Key, Types, announce
 from holdfast.cli.files import keys_of, size_of, tables_of, types_of
 from holdfast.cli.output import Format, as_csv, as_json, print_table
 from holdfast.cli.rules import SHOWN, MaxError, MaxSize, Measure, records_of
-from holdfast.discover import TIME_BUDGET, discover
+from holdfast.discover import TIME_BUDGET, discover, foreign_keys
 from holdfast.discovery.budget import Progress
+from holdfast.discovery.foreign_keys import ForeignKey
 from holdfast.discovery.wanted import AVAILABLE
 from holdfast.errors import HoldfastError
 from holdfast.rules.ruleset import RuleSet
@@ -46,15 +47,15 @@ def discover_command(
     type: Types = None,
     format: Form = Format.TABLE,
 ) -> None:
-    """Find the rules that hold: keys and functional dependencies, exact or nearly so."""
+    """Find the rules that hold: keys, functional and inclusion dependencies, exact or nearly so."""
     if format not in (Format.TABLE, Format.JSON, Format.CSV):
         raise HoldfastError(f"rules are printed as table, json or csv, not {format}")
     announce()
-    tables = tables_of(files)
+    tables, kinds = tables_of(files), tuple(kind or AVAILABLE)
     with discovery_bar() as progress:
         rules = discover(
             tables,
-            kind or AVAILABLE,
+            kinds,
             nulls=nulls,
             max_error=max_error,
             error=error,
@@ -67,19 +68,21 @@ def discover_command(
     if not rules.complete:
         print(f"holdfast: not complete: {', '.join(rules.limits)}; every rule shown holds", file=sys.stderr)
     names = list(tables) if isinstance(tables, dict) else [tables.stem]
-    _print(rules, names, nulls, format, every)
+    likely = foreign_keys(tables, types=types_of(type or [])) if "ind" in kinds and len(names) > 1 else []
+    _print(rules, likely, names, nulls, format, every)
 
 
 @contextmanager
 def discovery_bar() -> Iterator[Progress]:
     """What is being done, and how far it is, on stderr."""
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
-    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
+    console = Console(stderr=True)
+    with Bar(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task("reading", total=1.0)
         yield lambda what, share: bar.update(task, description=what, completed=share)
 
 
-def _print(rules: RuleSet, names: list[str], nulls: str, format: Format, every: bool) -> None:
+def _print(rules: RuleSet, likely: list[ForeignKey], names: list[str], nulls: str, format: Format, every: bool) -> None:
     records = [record for records in records_of(rules, None if every else SHOWN) for record in records]
     if format is Format.JSON:
         shown = {
@@ -89,6 +92,8 @@ def _print(rules: RuleSet, names: list[str], nulls: str, format: Format, every: 
             "limits": list(rules.limits),
             "how": list(rules.how),
         }
+        shown["vacuous"] = list(rules.vacuous)
+        shown["foreign_keys"] = [vars(key) | {"rule": str(key.rule)} for key in likely[: None if every else SHOWN]]
         print(as_json(shown | {"rules": records}))
     elif format is Format.CSV:
         print(as_csv(records, ["id", "kind", "table", "text", "error", "support", "sentence"]))
@@ -102,3 +107,9 @@ def _print(rules: RuleSet, names: list[str], nulls: str, format: Format, every: 
             print_table(console, f"{block.kind}{about}: {len(some):,} rules{more}", some, columns)
         if not rules.blocks:
             console.print("no rules hold")
+        if rules.vacuous:
+            console.print(f"columns without values: {', '.join(rules.vacuous)}", highlight=False, markup=False)
+        if likely:
+            console.print("inclusions that look like foreign keys:")
+        for key in likely[:SHOWN]:
+            console.print(f"  {key}", highlight=False, markup=False)

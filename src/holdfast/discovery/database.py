@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from holdfast.arrays import Arrays
 from holdfast.discovery.agree_set import Moved, Tally
 from holdfast.discovery.budget import Budget
 from holdfast.discovery.collapsed import Collapsed
+from holdfast.discovery.inclusion import Inclusions
 from holdfast.discovery.masks import has, mask_of
 from holdfast.discovery.table_rules import MOST_PAIRS, TableRules
 from holdfast.discovery.wanted import Wanted
@@ -18,17 +19,20 @@ from holdfast.executors.executor import Executor
 from holdfast.rules.change import Pair, RuleChange
 from holdfast.rules.rule import Fd, Key, Rule
 from holdfast.rules.ruleset import RuleSet
+from holdfast.table.dictionary import TextDictionary
 from holdfast.table.rows import RowChange, Rows
 from holdfast.table.schema import Schema
 
 
 class DatabaseRules:
-    """Keeps the rules of each table true to its rows. `named`: whether rules say the table they are about."""
+    """Keeps the rules of each table true to its rows, and the inclusions between tables. `named`: whether rules say the
+    table they are about; `words`: the texts of the codes."""
 
     def __init__(
         self,
         schemas: Mapping[str, Schema],
         wanted: Wanted,
+        words: TextDictionary,
         executor: Executor | None = None,
         *,
         named: bool = False,
@@ -36,17 +40,29 @@ class DatabaseRules:
     ) -> None:
         self._schemas, self.wanted, self._named = schemas, wanted, named
         self.tables = {
-            name: TableRules(len(schema), wanted, executor, most_pairs=most_pairs) for name, schema in schemas.items()
+            name: TableRules(len(schema), wanted, executor, most_pairs=most_pairs)
+            for name, schema in (schemas if wanted.of_one_table else {}).items()
         }
+        self.inclusions: Inclusions | None = None
+        if "ind" in wanted.kinds:
+            as_text = wanted.compare == "text"
+            self.inclusions = Inclusions(schemas, words, max_error=wanted.max_error, as_text=as_text)
 
     def follow(
         self, changes: Mapping[str, RowChange], rows: Mapping[str, Rows], budget: Budget | None = None
     ) -> dict[str, tuple[Arrays, RuleChange]]:
         """What changes of rows do to the rules of their tables, and the facts that were added. `rows` are as they were
-        before; the rules are true to them after the changes."""
-        return {name: self._follow_one(name, change, rows[name], budget) for name, change in changes.items()}
+        before; the rules are true to them after the changes. Inclusions come with the first table that changed."""
+        made = {name: self._follow_one(name, change, rows[name], budget) for name, change in changes.items()}
+        if self.inclusions is not None and made:
+            first = next(iter(made))
+            facts, change = made[first]
+            made[first] = facts, _joined(change, self.inclusions.follow(changes))
+        return made
 
     def _follow_one(self, name: str, change: RowChange, rows: Rows, budget: Budget | None) -> tuple[Arrays, RuleChange]:
+        if name not in self.tables:
+            return {}, RuleChange()
         table = self.tables[name]
         before = table.collapsed()
         delta = table.follow(moved_by(change, rows), budget)
@@ -55,10 +71,17 @@ class DatabaseRules:
         added, removed = (self._ruleset(name, found) for found in (after.minus(before), before.minus(after)))
         return delta, RuleChange(added, removed, why)
 
-    def begin(self, name: str, rows: Rows, budget: Budget | None = None) -> None:
-        """Finds the rules of a table from nothing."""
-        arrival = RowChange.arrival(rows.ids(), rows.codes())
-        self.tables[name].follow(moved_by(arrival, Rows(rows.schema)), budget)
+    def begin(self, rows: Mapping[str, Rows], budget: Budget | None = None) -> None:
+        """Finds the rules of all tables from nothing."""
+        self._begin_inclusions(rows)
+        for name, table in self.tables.items():
+            arrival = RowChange.arrival(rows[name].ids(), rows[name].codes())
+            table.follow(moved_by(arrival, Rows(rows[name].schema)), budget)
+
+    def _begin_inclusions(self, rows: Mapping[str, Rows]) -> None:
+        if self.inclusions is not None:
+            for name, some in rows.items():
+                self.inclusions.load(name, some.codes())
 
     def _ruleset(self, name: str, found: Collapsed, *, errors: bool = False) -> RuleSet:
         known = self.tables[name].errors(found) if errors else None
@@ -67,18 +90,27 @@ class DatabaseRules:
     def rules(self) -> RuleSet:
         """All rules, with their errors."""
         parts = (self._ruleset(name, table.collapsed(), errors=True) for name, table in self.tables.items())
-        found = RuleSet.joined(parts)
         how = tuple(f"{name}: {table.strategy}" for name, table in self.tables.items())
-        return RuleSet(found.blocks, found.complete, self.wanted.limits, how)
+        if self.inclusions is None:
+            return RuleSet(RuleSet.joined(parts).blocks, True, self.wanted.limits, how)
+        found = RuleSet.joined([*parts, self.inclusions.ruleset(self.inclusions.valid())])
+        return RuleSet(found.blocks, True, self.wanted.limits, how, self.inclusions.vacuous())
 
     def settle(self, rows: Mapping[str, Rows]) -> None:
-        """Brings the rules to facts that were merged."""
+        """Brings the rules to facts that were merged. Inclusions are found anew, from the rows."""
+        self._begin_inclusions(rows)
         for name, table in self.tables.items():
             table.settle(rows[name].codes())
 
     def run_on(self, executor: Executor | None) -> None:
         for table in self.tables.values():
             table.run_on(executor)
+
+
+def _joined(first: RuleChange, second: RuleChange) -> RuleChange:
+    """Two changes of different kinds of rule as one."""
+    added, removed = (RuleSet.joined([getattr(c, side) for c in (first, second)]) for side in ("added", "removed"))
+    return replace(first, added=added, removed=removed, value=second.value, vacuous=second.vacuous)
 
 
 def moved_by(change: RowChange, rows: Rows) -> Moved:

@@ -48,11 +48,11 @@ class TableRules:
         self.columns, self.wanted, self._most_pairs, self._memory = columns, wanted, most_pairs, memory
         self._executor = executor or ThreadExecutor()
         self.counted: AgreeSets | None = None
-        if not wanted.max_error or any(wanted.measure(kind) == "g1" for kind in wanted.kinds):
+        if not wanted.max_error or any(wanted.measure(kind) == "g1" for kind in wanted.of_one_table):
             self.counted = AgreeSets(columns, wanted.nulls, self._executor)
         self.witnessed: Witnessed | None = None
-        self._exact = FdRules(columns, wanted.sizes, wanted.kinds) if not wanted.max_error else None
-        self._border = Border(columns, wanted.sizes, wanted.kinds) if wanted.max_error else None
+        self._exact = FdRules(columns, wanted.sizes, wanted.of_one_table) if not wanted.max_error else None
+        self._border = Border(columns, wanted.sizes, wanted.of_one_table) if wanted.max_error else None
         self._oracle: Oracle | None = None
         # agree-sets that came and went with the last change, with a pair each
         self.came = self.went = Tally.nothing(AgreeSets(columns, wanted.nulls).width)

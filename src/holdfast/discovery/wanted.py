@@ -10,7 +10,8 @@ from holdfast.errors import HoldfastError, NotAvailable, RuleError, shown
 from holdfast.rules.bind import require_policy
 from holdfast.rules.rule import KINDS
 
-AVAILABLE = ("key", "fd")
+AVAILABLE = ("key", "fd", "ind")
+OF_ONE_TABLE = ("key", "fd")
 DEFAULT_SIZES: Mapping[str, int | None] = {"key": 5, "fd": 5, "order": 3, "dc": 4, "ind": 1}
 DEFAULT_ERRORS: Mapping[str, str] = {"key": "g3", "fd": "g3", "order": "g1", "dc": "g1"}
 Sizes = int | None | str | Mapping[str, int | None]
@@ -29,6 +30,7 @@ class Wanted:
     sizes: dict[str, int | None] = field(default_factory=dict)
     max_error: float = 0.0
     error: str | None = None
+    compare: str = "typed"  # the values of inclusions, or as `text`
 
     @classmethod
     def of(
@@ -38,6 +40,7 @@ class Wanted:
         max_size: Sizes = "default",
         max_error: float = 0.0,
         error: str | None = None,
+        compare: str = "typed",
     ) -> Wanted:
         """Checked, with defaults for what was left open."""
         kinds = (kinds,) if isinstance(kinds, str) else tuple(dict.fromkeys(kinds))
@@ -50,8 +53,19 @@ class Wanted:
             raise HoldfastError(f"max_error is a share from 0 up to, but not, 1, not {shown(max_error)}")
         if error not in (None, "g1", "g3"):
             raise HoldfastError(f"error is 'g1' (pairs) or 'g3' (rows), not {shown(error)}")
+        if compare not in ("typed", "text"):
+            raise HoldfastError(f"compare is 'typed' or 'text', not {shown(compare)}")
         sizes = {kind: _size(max_size, kind) for kind in kinds}
-        return cls(kinds, require_policy(nulls), sizes, float(max_error), error)
+        if "ind" in kinds and sizes["ind"] != 1:
+            if isinstance(max_size, Mapping):
+                raise NotAvailable("inclusions of several columns are not in this version: max_size for ind is 1")
+            sizes["ind"] = 1
+        return cls(kinds, require_policy(nulls), sizes, float(max_error), error, compare)
+
+    @property
+    def of_one_table(self) -> tuple[str, ...]:
+        """The kinds that are about one table."""
+        return tuple(kind for kind in self.kinds if kind in OF_ONE_TABLE)
 
     def measure(self, kind: str) -> str:
         """How the error of a kind is measured."""
@@ -69,6 +83,7 @@ class Wanted:
             "sizes": self.sizes,
             "max_error": self.max_error,
             "error": self.error,
+            "compare": self.compare,
         }
 
     @classmethod

@@ -133,6 +133,7 @@ class RuleSet:
     complete: bool = True
     limits: tuple[str, ...] = field(default=())
     how: tuple[str, ...] = field(default=())  # each table's rules were found, in words
+    vacuous: tuple[str, ...] = field(default=())  # columns without values, which are included in everything
 
     @classmethod
     def from_rules(cls, rules: Iterable[Rule], names: Sequence[str] = ()) -> RuleSet:
@@ -165,7 +166,8 @@ class RuleSet:
         blocks.sort(key=lambda block: (KINDS.index(block.kind), block.table or ""))
         limits = tuple(dict.fromkeys(limit for part in parts for limit in part.limits))
         how = tuple(text for part in parts for text in part.how)
-        return cls(tuple(blocks), all(part.complete for part in parts), limits, how)
+        vacuous = tuple(name for part in parts for name in part.vacuous)
+        return cls(tuple(blocks), all(part.complete for part in parts), limits, how, vacuous)
 
     def __len__(self) -> int:
         return sum(len(block) for block in self.blocks)

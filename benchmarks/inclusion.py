@@ -1,0 +1,149 @@
+"""Inclusion dependencies: `python -m benchmarks.inclusion [scale ...]` (scales: 0.1 1 wide; all by default).
+
+CPU of one thread on TPC-H (61 attributes; tpchgen-cli in the environment of the peers): everything from the Parquet
+files, then changes of lineitem. The SQL way, an anti-join for each pair of comparable columns in DuckDB (one thread),
+is timed on a sample of the pairs in the same run. The limits are those of the inclusion issue.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+
+from benchmarks import peers
+from benchmarks.agree import told
+from benchmarks.measure import machine
+from holdfast.discovery.inclusion import Inclusions
+from holdfast.table.dictionary import Codes, TextDictionary
+from holdfast.table.encode import encode_table
+from holdfast.table.kind import Kind
+from holdfast.table.read import read, schema_of
+from holdfast.table.rows import RowChange
+from holdfast.table.schema import Column, Schema
+from holdfast.warm import warm
+
+LIMITS = {"0.1": (2.0, None, None, None), "1": (25.0, 0.0003, 0.03, 1.2)}
+SAMPLED = 40
+
+
+def generated(scale: str, home: Path) -> list[Path]:
+    command = [str(peers.PYTHON.parent / "tpchgen-cli"), "parquet", "-s", scale, f"--output-dir={home}"]
+    subprocess.run(command, check=True, capture_output=True)
+    return sorted(home.glob("*.parquet"))
+
+
+def loaded(files: list[Path]) -> tuple[Inclusions, dict[str, Codes], float]:
+    """The inclusions of some files, and what finding them took, reading included."""
+    read(min(files, key=lambda file: file.stat().st_size))  # what the first file needs is there
+    started = time.process_time()
+    words, codes, schemas = TextDictionary(), {}, {}
+    for file in files:
+        source = read(file)
+        schemas[file.stem] = schema_of(source)
+        codes[file.stem] = encode_table(schemas[file.stem], source.table, words).codes
+    found = Inclusions(schemas, words)
+    for name, some in codes.items():
+        found.load(name, some)
+    return found, codes, time.process_time() - started
+
+
+def timed_change(found: Inclusions, table: str, codes: Codes, rows: int, runs: int = 5) -> dict[str, float]:
+    """The least time for some rows to go, to come again, and to be changed in three columns and back."""
+    ids, none = np.arange(rows), RowChange.nothing(len(codes))
+    some = np.ascontiguousarray(codes[:, :rows])
+    other = some.copy()
+    other[:3] = np.roll(some[:3], 1, axis=1) + (rows == 1)
+    changes = {
+        "deleted": none._replace(deleted=ids, deleted_codes=some),
+        "inserted": none._replace(inserted=ids, inserted_codes=some),
+        "updated": none._replace(updated=ids, old_codes=some, new_codes=other),
+        "updated back": none._replace(updated=ids, old_codes=other, new_codes=some),
+    }
+    least = dict.fromkeys(changes, float("inf"))
+    for _ in range(runs):
+        for what, change in changes.items():
+            started = time.process_time()
+            found.follow({table: change})
+            least[what] = min(least[what], time.process_time() - started)
+    return least
+
+
+def by_sql(found: Inclusions, files: list[Path]) -> float:
+    """What an anti-join for each pair of comparable columns takes, from a sample of the pairs."""
+    pairs = np.argwhere(found.comparable)
+    chosen = pairs[np.random.default_rng(0).permutation(len(pairs))[:SAMPLED]]
+    with duckdb.connect(config={"threads": 1}) as engine:
+        for file in files:
+            engine.execute(f"create table {file.stem} as select * from '{file}'")
+        started = time.process_time()
+        for a, b in chosen.tolist():
+            left, right = found.attributes[a], found.attributes[b]
+            engine.execute(
+                f"select count(distinct {left.column.name}) from {left.table} where {left.column.name} not in "
+                f"(select {right.column.name} from {right.table} where {right.column.name} is not null)"
+            ).fetchall()
+        return (time.process_time() - started) * len(pairs) / len(chosen)
+
+
+def tpch(scale: str) -> float:
+    static, one, thousand, many = LIMITS[scale]
+    with tempfile.TemporaryDirectory() as place:
+        files = generated(scale, Path(place))
+        found, codes, seconds = loaded(files)
+        rows = sum(some.shape[1] for some in codes.values())
+        pairs = int(found.distinct.sum())
+        note = f"{rows:,} rows, {int(found.valid().sum())} INDs, {found.generator.nbytes / pairs:.0f} bytes a pair (40)"
+        told(f"TPC-H {scale}: from nothing", seconds, static, note)
+        seconds = 0.0
+        for rows, limit in ((1, one), (1000, thousand), (100_000, many)):
+            for what, seconds in timed_change(found, "lineitem", codes["lineitem"], rows).items():
+                told(f"TPC-H {scale}: {rows:,} lineitem rows {what}", seconds, limit)
+                if rows == 1000 and what == "inserted":
+                    kept = seconds
+        if scale == "1":
+            peer = by_sql(found, files)
+            print(f"  by SQL, an anti-join for each pair: {peer:,.0f} s, {peer / kept:,.0f}x (>= 100x)")
+    return kept
+
+
+def wide() -> None:
+    """20 tables of 20 attributes, a million values, a hundred thousand clusters."""
+    rng = np.random.default_rng(0)
+    tables = {f"t{i}": Schema(tuple(Column(f"c{j}", Kind.INTEGER) for j in range(20))) for i in range(20)}
+    found, codes, common = Inclusions(tables, TextDictionary()), {}, 60_000
+    for i, name in enumerate(tables):
+        own = 1_000_000 + 60_000 * i + rng.integers(0, 60_000, (20, 20_000))
+        shared = rng.integers(0, common, (20, 20_000))
+        codes[name] = np.where(rng.random((20, 20_000)) < 0.1, shared, own)
+        found.load(name, codes[name])
+    clusters = int((found.generator.members > 0).sum())
+    note = f"{found.generator.used:,} values, {clusters:,} clusters"
+    times = timed_change(found, "t0", codes["t0"], 1000)
+    told("400 attributes: 1,000 rows inserted", times["inserted"], 0.1, note)
+    started = time.process_time()
+    rules = found.ruleset(found.valid())
+    told("400 attributes: listing all INDs", time.process_time() - started, 0.05, f"{len(rules):,}")
+
+
+def main() -> None:
+    print(machine(), pa.__version__, flush=True)
+    warm()
+    if not peers.available():
+        sys.exit("TPC-H cannot be generated here")
+    chosen = sys.argv[1:] or ["0.1", "1", "wide"]
+    times = {scale: tpch(scale) for scale in chosen if scale != "wide"}
+    if len(times) == 2:
+        print(f"  1,000 rows at SF 1 against SF 0.1: {times['1'] / times['0.1']:.2f}x (<= 1.5x)")
+    if "wide" in chosen:
+        wide()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,113 @@
+"""Which inclusions look like foreign keys, and why."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+
+import numpy as np
+
+from holdfast.discovery.inclusion import Attribute, Inclusions
+from holdfast.rules.rule import Ind
+from holdfast.table.dictionary import NULL
+from holdfast.table.kind import Kind
+from holdfast.table.rows import Rows
+
+MOST_MISSING = 0.3  # share of the left values
+_KEY_WORDS = {"id", "key", "code", "no", "nr", "num", "number", "fk", "pk", "ref"}
+
+
+@dataclass(frozen=True)
+class ForeignKey:
+    """A suggestion: the inclusion, how likely it is meant (0 to 1), the share of distinct left values that are missing
+    on the right and some of them, and the reasons in words."""
+
+    rule: Ind
+    score: float
+    missing: float
+    examples: tuple[object, ...]
+    reasons: tuple[str, ...]
+
+    def __str__(self) -> str:
+        lost = f", {_percent(self.missing)} of the values missing" if self.missing else ""
+        return f"{self.rule} ({self.score:.2f}{lost}): {'; '.join(self.reasons)}"
+
+
+def foreign_keys(found: Inclusions, rows: Mapping[str, Rows], most_missing: float = MOST_MISSING) -> list[ForeignKey]:
+    """Inclusions into a column without duplicates, the likeliest first. O(attributes^2 + values looked at)."""
+    unique = (found.filled == found.distinct) & (found.distinct > 1)
+    near = found.missing <= most_missing * found.distinct[:, None]
+    chosen = near & found.comparable & unique[None, :] & (found.distinct > 0)[:, None]
+    made = [_suggestion(found, rows, a, b) for a, b in np.argwhere(chosen).tolist()]
+    return sorted(made, key=lambda s: (-s.score, str(s.rule)))
+
+
+def _suggestion(found: Inclusions, rows: Mapping[str, Rows], left: int, right: int) -> ForeignKey:
+    a, b = found.attributes[left], found.attributes[right]
+    share = found.share(left, right)
+    coverage = float((found.distinct[left] - found.missing[left, right]) / found.distinct[right])
+    alike = _alike(a, b)
+    reasons = [f"{b.table}.{b.column.name} has no duplicates"]
+    score = 0.5 * alike + 0.2 * min(1.0, coverage)
+    if alike >= 0.6:
+        reasons.append("the names are alike")
+    reasons.append(f"{_percent(coverage)} of its values are used")
+    if _counts_up(b, rows[b.table]) and alike < 0.6:
+        reasons.append("but it counts up from a small number, so any small numbers are among its values")
+    else:
+        score += 0.2
+    if found.distinct[left] >= 10 or found.distinct[left] * 2 > found.distinct[right]:
+        score += 0.1
+    else:
+        reasons.append(f"but there are only {found.distinct[left]} different values")
+    if found.filled[left] == found.distinct[left] and a.table != b.table and alike < 0.6:
+        score -= 0.1
+        reasons.append("but the values on the left are all different too")
+    if share:
+        reasons.append(f"{found.missing[left, right]:,} of {found.distinct[left]:,} values are missing")
+    score = max(0.0, min(1.0, score - share))
+    return ForeignKey(
+        found.rule(left, right), score, share, tuple(found.missing_values(left, right, 5)), tuple(reasons)
+    )
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f} %" if share >= 0.1 else f"{100 * share:.2g} %"
+
+
+def _counts_up(attribute: Attribute, rows: Rows) -> bool:
+    """Whether a column is a surrogate id: whole numbers without large gaps from a small one on."""
+    if attribute.column.kind is not Kind.INTEGER:
+        return False
+    codes = rows.codes()[attribute.place]
+    codes = codes[codes != NULL]
+    return bool(len(codes) and 0 <= codes.min() <= 1000 and codes.max() - codes.min() < 4 * len(codes) + 100)
+
+
+def _alike(left: Attribute, right: Attribute) -> float:
+    """How alike the names are: the left column's with the right column's, or with its table's (customer, its id)."""
+    mine, theirs, table = (_words(text) for text in (left.column.name, right.column.name, right.table))
+    own = _words(left.table)
+    plain = [w for w in theirs if w not in _KEY_WORDS] or table
+    candidates = [theirs, table, table + theirs, plain]
+    if left.table != right.table and left.column.name == right.column.name and not set(mine) <= _KEY_WORDS:
+        return 1.0
+    stripped = [w for w in mine if w not in _KEY_WORDS and not (len(w) <= 2 and own and own[0].startswith(w))] or mine
+    return max(_similar(stripped, other) for other in candidates if other)
+
+
+def _words(name: str) -> list[str]:
+    """`custKey`, `cust_key` -> cust, key; a plural without its s."""
+    parts = re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+", name)
+    return [p.lower().removesuffix("s") if len(p) > 3 else p.lower() for p in parts]
+
+
+def _similar(mine: list[str], theirs: list[str]) -> float:
+    if set(mine) <= _KEY_WORDS:
+        return 0.0
+    shared = [w for w in mine if w in theirs and w not in _KEY_WORDS]
+    if shared:
+        return 0.6 + 0.4 * len(shared) / max(len(mine), 1)
+    return SequenceMatcher(None, "".join(mine), "".join(theirs)).ratio() * 0.8

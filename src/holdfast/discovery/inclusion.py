@@ -1,0 +1,241 @@
+"""Unary inclusion dependencies of a whole database, kept true to its rows (incremental S-INDD).
+
+`missing[A, B]` is how many distinct values of A are not in B: what values of clusters with A and without B sum up to.
+A change moves values from cluster to cluster, so it changes the numbers of some clusters, and by these the table;
+inclusions are its zeros (Lemma 4.2), inclusions that nearly hold its small entries. Asking never touches a value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from holdfast.discovery.generator import Cells, Generator, Moves
+from holdfast.discovery.masks import Numbers, has, unpack
+from holdfast.kernels.generator import count_moves
+from holdfast.kernels.grouping import number_values
+from holdfast.rules.change import RuleChange
+from holdfast.rules.names import quoted
+from holdfast.rules.rule import Ind, Rule
+from holdfast.rules.ruleset import RuleSet
+from holdfast.table.dictionary import NULL, Codes, TextDictionary
+from holdfast.table.encode import decode_column
+from holdfast.table.identity import TEXT, identities, shown_value
+from holdfast.table.keys import table_for
+from holdfast.table.rows import RowChange
+from holdfast.table.schema import Column, Schema
+
+Pair = tuple[int, int]  # an attribute that is in another
+_AT_ONCE = 2048  # clusters whose numbers changed
+_FEW_MOVES = 200_000  # of values: with more, whole clusters are counted
+_MANY = 10_000  # rows, among whose values equal ones are looked for
+
+
+@dataclass(frozen=True)
+class Attribute:
+    """A column of a table."""
+
+    table: str
+    place: int
+    column: Column
+
+
+class Inclusions:
+    """All inclusions between columns of the same kind group. `as_text`: values are compared as they are written.
+
+    Within `max_error`, a share of the distinct left values, some may be missing. A column without values is included in
+    everything and says nothing: it is listed apart, as vacuous.
+    """
+
+    def __init__(
+        self, schemas: Mapping[str, Schema], words: TextDictionary, *, max_error: float = 0.0, as_text: bool = False
+    ) -> None:
+        self._words, self._max_error, self._as_text = words, max_error, as_text
+        self._texts = TextDictionary() if as_text else words  # of the values as they are written
+        self.attributes = [
+            Attribute(name, place, column)
+            for name, schema in schemas.items()
+            for place, column in enumerate(schema.columns)
+        ]
+        self._of_table = {n: [i for i, a in enumerate(self.attributes) if a.table == n] for n in schemas}
+        self._types = {name: self._by_type(numbers) for name, numbers in self._of_table.items()}
+        self.generator = Generator(len(self.attributes))
+        count = len(self.attributes)
+        self.missing, self.distinct = np.zeros((count, count), np.int64), np.zeros(count, np.int64)
+        self.filled = np.zeros(count, np.int64)  # cells that are not null
+        groups = np.array([group_number(a.column, as_text) for a in self.attributes], np.int64)
+        self.comparable = (groups[:, None] == groups[None, :]) & ~np.eye(count, dtype=np.bool_)
+
+    def _by_type(self, numbers: list[int]) -> list[list[int]]:
+        types: dict[tuple[str, int], list[int]] = {}
+        for number in numbers:
+            column = self.attributes[number].column
+            types.setdefault((column.kind.value, column.scale), []).append(number)
+        return list(types.values())
+
+    def load(self, table: str, codes: Codes) -> None:
+        """Follows the first rows of a table, a column at a time. O(cells + clusters)."""
+        before = self.generator.members.copy()
+        for cells in self._cells({table: RowChange.arrival(np.arange(codes.shape[1]), codes)}, 1):
+            np.add.at(self.filled, cells.attributes, cells.amounts)
+            self.generator.change(cells, told=False)
+        self._recount(before)
+
+    def change(self, changes: Mapping[str, RowChange]) -> Moves:
+        """Follows changes of rows; returns the values that changed their cluster. O(changed cells + clusters)."""
+        cells = Cells.joined([cells for sign in (-1, 1) for cells in self._cells(changes, sign)])
+        np.add.at(self.filled, cells.attributes, cells.amounts)
+        before = self.generator.members.copy()
+        moves = self.generator.change(cells)
+        if len(moves.values) < _FEW_MOVES:
+            masks = self.generator.masks
+            count_moves(masks, moves.before, moves.after, len(self.attributes), self.missing, self.distinct)
+        else:
+            self._recount(before)
+        return moves
+
+    def _recount(self, before: Numbers) -> None:
+        """Brings the counts to clusters that had so many members before."""
+        delta = self.generator.members.copy()
+        delta[: len(before)] -= before
+        self._count(np.flatnonzero(delta), delta)
+
+    def _cells(self, changes: Mapping[str, RowChange], sign: int) -> Iterator[Cells]:
+        """The cells that go (-1) or come (1): of an update those that it changes. Columns of one type together, or, of
+        many rows, one after the other, each value once."""
+        for table, change in changes.items():
+            whole, part = (
+                (change.deleted_codes, change.old_codes) if sign < 0 else (change.inserted_codes, change.new_codes)
+            )
+            moved = change.old_codes != change.new_codes
+            many = whole.shape[1] + part.shape[1] > _MANY
+            for columns in self._alike(table, apart=many):
+                places = [self.attributes[c].place for c in columns]
+                codes = np.concatenate([whole[places].reshape(-1), part[places][moved[places]]])
+                owners = np.concatenate(
+                    [np.repeat(columns, whole.shape[1]), np.repeat(columns, moved[places].sum(axis=1))]
+                ).astype(np.int32)
+                known = codes != NULL
+                codes, owners = codes[known], owners[known]
+                if len(codes):
+                    yield self._made(self.attributes[columns[0]].column, codes, owners, sign, many)
+
+    def _made(self, column: Column, codes: Codes, owners: npt.NDArray[np.int32], sign: int, many: bool) -> Cells:
+        amounts = np.ones(len(codes), np.int64)
+        if many:
+            codes, amounts = _summed(codes)
+            owners = owners[: len(codes)]
+        return Cells(*self._identities(column, codes), owners, sign * amounts)
+
+    def _alike(self, table: str, *, apart: bool) -> list[list[int]]:
+        """The attributes of a table, those of one type together."""
+        if apart:
+            return [[number] for number in self._of_table[table]]
+        return self._types[table]
+
+    def _identities(self, column: Column, codes: Codes) -> tuple[Codes, npt.NDArray[np.int16]]:
+        if not self._as_text:
+            return identities(column, codes)
+        distinct, inverse = np.unique(codes, return_inverse=True)
+        texts = decode_column(column, distinct, self._words).cast("string")
+        return self._texts.encode(texts)[inverse.reshape(-1)], np.full(len(codes), TEXT, np.int16)
+
+    def _count(self, clusters: Numbers, delta: Numbers) -> None:
+        """Adds what changed numbers of clusters do to `missing` and `distinct`. Sums are exact: far below 2^53."""
+        for first in range(0, len(clusters), _AT_ONCE):
+            some = clusters[first : first + _AT_ONCE]
+            bits = unpack(self.generator.masks[some], len(self.attributes)).astype(np.float64)
+            weighted = bits * delta[some].astype(np.float64)[:, None]
+            self.missing += np.rint(weighted.T @ (1.0 - bits)).astype(np.int64)
+            self.distinct += np.rint(weighted.sum(axis=0)).astype(np.int64)
+
+    # --- asking ---------------------------------------------------------------------------------------------
+
+    def valid(self) -> npt.NDArray[np.bool_]:
+        """[A, B]: whether A is included in B, exactly or nearly; A has a value."""
+        near = self.missing == 0
+        if self._max_error:
+            near = self.missing / np.maximum(self.distinct, 1)[:, None] <= self._max_error
+        return np.asarray(near & (self.distinct > 0)[:, None] & self.comparable)
+
+    def vacuous(self) -> tuple[str, ...]:
+        """The columns without a value."""
+        empty = [a for a, count in zip(self.attributes, self.distinct.tolist(), strict=True) if not count]
+        return tuple(f"{quoted(a.table)}.{quoted(a.column.name)}" for a in empty)
+
+    def follow(self, changes: Mapping[str, RowChange]) -> RuleChange:
+        """What changes of rows do to the inclusions."""
+        before = self.valid()
+        moves = self.change(changes)
+        after = self.valid()
+        if (before == after).all():
+            return RuleChange()
+        added, removed = self.ruleset(after & ~before), self.ruleset(before & ~after)
+        lost = frozenset(self.rule(a, b) for a, b in np.argwhere(before & ~after).tolist() if not self.distinct[a])
+
+        def value(rule: Rule) -> object:
+            pair = self.pair(rule)
+            return None if pair is None or rule in lost else self.deciding_value(moves, *pair)
+
+        return RuleChange(added, removed, value=value, vacuous=lost)
+
+    def share(self, left: int, right: int) -> float:
+        """The share of distinct left values that are missing on the right."""
+        return float(self.missing[left, right] / max(1, self.distinct[left]))
+
+    def ruleset(self, chosen: npt.NDArray[np.bool_]) -> RuleSet:
+        """The inclusions [A, B] that are chosen; those that nearly hold with their errors."""
+        pairs = np.argwhere(chosen).tolist()
+        rules = RuleSet.from_rules(self.rule(a, b) for a, b in pairs)
+        if not self._max_error or not pairs:
+            return rules
+        errors = np.array([self.share(a, b) for a, b in pairs])
+        return replace(rules, blocks=(replace(rules.blocks[0], errors=errors),))
+
+    def rule(self, left: int, right: int) -> Ind:
+        a, b = self.attributes[left], self.attributes[right]
+        return Ind(a.table, (a.column.name,), b.table, (b.column.name,))
+
+    def pair(self, rule: Rule) -> Pair | None:
+        """The attributes of a unary inclusion."""
+        if not isinstance(rule, Ind) or len(rule.left) > 1:
+            return None
+        places = {(a.table, a.column.name): i for i, a in enumerate(self.attributes)}
+        return places[rule.left_table, rule.left[0]], places[rule.right_table, rule.right[0]]
+
+    def missing_values(self, left: int, right: int, most: int = 10) -> list[object]:
+        """The first values of one attribute that the other does not have. O(values)."""
+        masks = self.generator.masks
+        bad = has(masks, left) & ~has(masks, right)
+        found = np.flatnonzero(bad[self.generator.cluster_of[: self.generator.used]])[:most]
+        return [self.value(v) for v in found.tolist()]
+
+    def value(self, number: int) -> object:
+        """A value for people."""
+        return shown_value(int(self.generator.numbers[number]), int(self.generator.spaces[number]), self._texts)
+
+    def deciding_value(self, moves: Moves, left: int, right: int) -> object:
+        """A value that left or entered the difference of two attributes with these moves; None if there is none."""
+        masks = self.generator.masks
+        bad = has(masks, left) & ~has(masks, right)
+        found = np.flatnonzero(bad[moves.before] != bad[moves.after])
+        return self.value(int(moves.values[found[0]])) if len(found) else None
+
+
+def _summed(codes: Codes) -> tuple[Codes, Numbers]:
+    """Values and how often each comes: of cells with few values, each value once."""
+    numbers = np.empty(len(codes), np.int32)
+    distinct = number_values(codes, table_for(len(codes)), numbers)
+    if 2 * distinct >= len(codes):
+        return codes, np.ones(len(codes), np.int64)
+    first = np.empty(distinct, np.int64)
+    first[numbers[::-1]] = np.arange(len(codes) - 1, -1, -1)
+    return codes[first], np.bincount(numbers, minlength=distinct)
+
+
+def group_number(column: Column, as_text: bool) -> int:
+    """A number for the columns that a column can be compared with."""
+    return 0 if as_text else ("numbers", "dates", "booleans", "text").index(column.kind.group)

@@ -1,0 +1,361 @@
+"""Inclusion dependencies against their definition, as rows come, change and go; the paper's example."""
+
+from __future__ import annotations
+
+import csv
+import json
+from datetime import date
+from decimal import Decimal
+from itertools import permutations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import holdfast as hf
+from holdfast.cli.main import status_of
+from holdfast.discovery.generator import Cells, Generator
+from holdfast.discovery.inclusion import Inclusions
+from holdfast.rules.rule import Ind
+from holdfast.table.change import read_feed
+from holdfast.table.dictionary import TextDictionary
+from holdfast.table.floats import float_codes
+from holdfast.table.identity import identities
+from holdfast.table.kind import Kind
+from holdfast.table.rows import RowChange
+from holdfast.table.schema import Column, Schema
+from tests import laws, naive
+from tests import strategies as hs
+from tests.conftest import CASES, cases
+
+KIND_GROUPS = {"integer": "n", "decimal": "n", "float": "n", "date": "d", "timestamp": "d", "boolean": "b", "text": "t"}
+
+
+# --- the example of the paper --------------------------------------------------------------------------------
+
+TABLE_1 = [("a", "a", "f", "a"), ("b", "b", "e", "a"), ("b", "c", "f", "c"), ("d", "d", "f", "c")]
+
+
+def cells(rows, sign=1, columns=range(4)):
+    chosen = [(ord(row[c]), c) for row in rows for c in columns]
+    numbers, attributes = (np.array(x) for x in zip(*chosen, strict=True))
+    size = len(chosen)
+    return Cells(numbers, np.zeros(size, np.int16), attributes.astype(np.int32), np.full(size, sign, np.int64))
+
+
+def clustering(generator):
+    return {"".join("ABCD"[i] for i in cluster): count for cluster, count in generator.clusters().items()}
+
+
+@pytest.fixture
+def generator():
+    made = Generator(4)
+    made.change(cells(TABLE_1))
+    return made
+
+
+def test_the_clustering_of_table_1(generator):
+    """Figure 2. Table 2 misprints the first cluster: it is {A, B, D}, not {A, B, C}."""
+    assert clustering(generator) == {"AB": 2, "ABD": 1, "BD": 1, "C": 2}
+
+
+def test_merging_a_tuple(generator):
+    """Examples 4.3 and 4.6."""
+    generator.change(cells([("c", "c", "e", "e")]))
+    assert clustering(generator) == {"ABD": 2, "AB": 2, "CD": 1, "C": 1}
+
+
+def test_extracting_a_tuple(generator):
+    """Examples 1.1 and 4.10."""
+    generator.change(cells([TABLE_1[1]], -1))
+    assert clustering(generator) == {"ABD": 1, "AB": 1, "BD": 1, "A": 1, "C": 1}
+
+
+def test_changing_a_tuple(generator):
+    """Example 4.11: only the changed cells are extracted and merged."""
+    moves = generator.change(Cells.joined([cells([TABLE_1[2]], -1, (1, 3)), cells([("b", "g", "f", "g")], 1, (1, 3))]))
+    other = Generator(4)
+    other.change(cells([*TABLE_1[:2], ("b", "g", "f", "g"), TABLE_1[3]]))
+    assert clustering(generator) == clustering(other)
+    assert {chr(generator.numbers[v]) for v in moves.values.tolist()} == {"c", "g"}
+
+
+def table_1(*rows):
+    return pa.table({name: [row[i] for row in rows] for i, name in enumerate("ABCD")})
+
+
+def test_the_inclusions_of_the_example():
+    """I = {A in B, D in B}; after the delete {D in B}; after the insert of example 4.6 {A in B, B in A}."""
+    book = hf.Rulebook.create(None, {"r": table_1(*TABLE_1)}, kinds=("ind",))
+    assert book.rules().texts() == ["r.A in r.B", "r.D in r.B"]
+    out = book.apply(hf.Change(deletes=table_1(TABLE_1[1]), table="r"))
+    assert out.rules.removed.texts() == ["r.A in r.B"] and not len(out.rules.added)
+    assert out.rules.value(hf.parse("r.A in r.B")) == "b"
+    book = hf.Rulebook.create(None, {"r": table_1(*TABLE_1)}, kinds=("ind",))
+    book.apply(hf.Change(inserts=table_1(("c", "c", "e", "e")), table="r"))
+    assert book.rules().texts() == ["r.A in r.B", "r.B in r.A"]
+
+
+# --- against the definition ----------------------------------------------------------------------------------
+
+
+@given(data=st.data())
+@settings(max_examples=cases(60))
+def test_clusters_follow_the_cells(data):
+    """Counts per value and attribute, by a dictionary."""
+    generator, known = Generator(70), {}
+    for _ in range(data.draw(st.integers(1, 5))):
+        wanted = data.draw(st.lists(st.tuples(st.integers(0, 5), st.sampled_from([0, 1, 63, 64, 69])), max_size=12))
+        taken = data.draw(st.lists(st.sampled_from(sorted(known) or [(0, 0)]), max_size=6))
+        taken = [c for i, c in enumerate(taken) if taken[:i].count(c) < known.get(c, 0)]
+        parts = [(v, a, -1) for v, a in taken] + [(v, a, 1) for v, a in wanted]
+        for v, a, sign in parts:
+            known[v, a] = known.get((v, a), 0) + sign
+            if not known[v, a]:
+                del known[v, a]
+        numbers, attributes, amounts = (np.array([p[i] for p in parts], np.int64) for i in range(3))
+        generator.change(Cells(numbers, np.zeros(len(parts), np.int16), attributes.astype(np.int32), amounts))
+        expected = {}
+        for value in {v for v, _ in known}:
+            cluster = tuple(sorted(a for v, a in known if v == value))
+            expected[cluster] = expected.get(cluster, 0) + 1
+        assert generator.clusters() == expected
+
+
+def values(schema, rows):
+    return [{c.name: row[c.name] for c in schema.columns} for row in rows]
+
+
+@pytest.mark.parametrize("max_error", [0.0, 0.4])
+@given(data=st.data())
+@settings(max_examples=cases(60))
+def test_inclusions_of_every_kind_of_value(max_error, data):
+    tables = {}
+    for name in ("r", "s"):
+        tables[name] = data.draw(hs.tables(rows=5, most=3))
+    frames = {name: laws.to_table(schema, rows) for name, (schema, rows) in tables.items()}
+    types = {name: {c.name: c.type_text for c in schema.columns} for name, (schema, _) in tables.items()}
+    groups = {(n, c.name): KIND_GROUPS[c.kind.value] for n, (schema, _) in tables.items() for c in schema.columns}
+    database = {name: rows for name, (_, rows) in tables.items()}
+    found = hf.discover(frames, ("ind",), types=types, max_error=max_error)
+    assert set(found) == naive.inds(database, groups, max_error)
+    shares = {rule: error for block in found.blocks for rule, _, error, _ in block.with_details()}
+    assert all(share == pytest.approx(naive.missing_share(rule, database)) for rule, share in shares.items())
+
+
+SMALL = st.tuples(*[st.sampled_from(["x", "y", "z", None])] * 2)
+
+
+@pytest.mark.parametrize("durable", [False, True])
+@given(data=st.data())
+@settings(max_examples=cases(40))
+def test_inclusions_follow_the_rows(durable, tmp_path_factory, data):
+    """Two tables under inserts, deletes and updates, to empty and back; each batch tells the difference."""
+    path = tmp_path_factory.mktemp("book") / "book" if durable else None
+    model = {"r": {}, "s": {}}
+    tables = {name: _frame({}) for name in model}
+    types = {n: {"a": "text", "b": "text"} for n in model}
+    book = hf.Rulebook.create(path, tables, kinds=("ind",), key={"r": "id", "s": "id"}, types=types)
+    known, number = set(), 0
+    for _ in range(data.draw(st.integers(1, 5))):
+        name = data.draw(st.sampled_from(["r", "s"]))
+        rows = model[name]
+        gone = data.draw(st.lists(st.sampled_from(sorted(rows)), unique=True, max_size=3)) if rows else []
+        for key in gone:
+            del rows[key]
+        touched = data.draw(st.lists(st.sampled_from(sorted(rows)), unique=True, max_size=2)) if rows else []
+        before = {key: rows[key] for key in touched}
+        after = {key: data.draw(SMALL) for key in touched}
+        rows.update(after)
+        new = {number + i: row for i, row in enumerate(data.draw(st.lists(SMALL, max_size=3)))}
+        number += len(new)
+        rows.update(new)
+        change = hf.Change(
+            inserts=_frame(new), deletes=pa.table({"id": pa.array(gone, pa.int64())}),
+            updates=(_frame(before), _frame(after)) if touched else None, table=name,
+        )  # fmt: skip
+        out = book.apply(change)
+        if durable and data.draw(st.booleans()):
+            book.close()
+            book = hf.Rulebook.open(path)
+        database = {n: [{"id": k, "a": a, "b": b} for k, (a, b) in rows.items()] for n, rows in model.items()}
+        groups = {(n, c): "n" if c == "id" else "t" for n in model for c in ("id", "a", "b")}
+        expected = naive.inds(database, groups)
+        assert set(book.rules()) == expected
+        assert set(out.rules.added) == expected - known and set(out.rules.removed) == known - expected
+        for rule in known - expected:
+            left = {row[rule.left[0]] for row in database[rule.left_table]} - {None}
+            right = {row[rule.right[0]] for row in database[rule.right_table]}
+            assert out.rules.value(rule) in left - right if left else rule in out.rules.vacuous
+        known = expected
+
+
+def _frame(rows):
+    ids = pa.array(list(rows), pa.int64())
+    sides = [pa.array([row[i] for row in rows.values()], pa.string()) for i in range(2)]
+    return pa.table({"id": ids, "a": sides[0], "b": sides[1]})
+
+
+def test_numbers_meet_across_kinds():
+    left = pa.table({"i": [1, 2], "f": [1.0, 2.5], "d": pa.array([Decimal("2.50"), Decimal("1.00")]), "x": [0.1, 0.1]})
+    right = pa.table({"d": pa.array([Decimal("1.000"), Decimal("2.500"), Decimal("2.000"), Decimal("0.100")])})
+    found = set(hf.discover({"l": left, "r": right}, ("ind",)).texts())
+    assert {"l.i in r.d", "l.f in r.d", "l.d in r.d", "l.d in l.f", "l.f in l.d"} <= found
+    assert "l.x in r.d" not in found  # the float 0.1 is not one tenth
+
+
+def test_equal_numbers_of_different_spaces_are_different_values():
+    generator = Generator(100)
+    numbers, owners = np.tile(np.arange(100), 100), np.repeat(np.arange(100), 100)
+    cells = Cells(numbers, owners.astype(np.int16), owners.astype(np.int32), np.ones(10_000, np.int64))
+    generator.change(cells)
+    assert generator.clusters() == {(i,): 100 for i in range(100)}
+
+
+def test_identities_are_exact():
+    """A decimal is the float that it equals, where there is one; large ones are not rounded."""
+    scale = 1
+    wanted = [Decimal("900719925474099.5"), Decimal("900719925474099.3"), Decimal("0.5"), Decimal("7.0")]
+    column = Column("d", Kind.DECIMAL, scale)
+    numbers, spaces = identities(column, np.array([int(d.scaleb(scale)) for d in wanted]))
+    floats = Column("f", Kind.FLOAT)
+    codes = float_codes(np.array([900719925474099.5, 900719925474099.3, 0.5, 7.0]))
+    others, other_spaces = identities(floats, codes)
+    same = (numbers == others) & (spaces == other_spaces)
+    assert same.tolist() == [Decimal(float(d)) == d for d in wanted] == [True, False, True, True]
+    large = identities(Column("d", Kind.DECIMAL, 2), np.array([5 * 10**17 + 25, 9007199254740993 * 25]))
+    assert large[1].tolist() == [102, 102]  # beyond 53 bits there is no such float
+
+
+def test_many_rows_are_followed_like_few():
+    """Above ten thousand rows equal cells are taken together."""
+    rng = np.random.default_rng(0)
+    rows = pa.table({name: rng.integers(0, most, 30_000) for name, most in (("a", 50), ("b", 60), ("c", 9**9))})
+    types = {"r": dict.fromkeys("abc", "integer")}
+    book = hf.Rulebook.create(None, {"r": rows.slice(0, 0)}, kinds=("ind",), types=types)
+    book.apply(hf.Change(inserts=rows, table="r"))
+    assert book.rules().texts() == ["r.a in r.b"]
+    book.apply(hf.Change(deletes=rows.slice(0, 15_000), table="r"))
+    book.apply(hf.Change(deletes=rows.slice(15_000, 14_990), table="r"))
+    rest = rows.slice(29_990)
+    assert book.rules() == hf.discover({"r": rest}, ("ind",))
+    found = book._found.make(book._rows).inclusions
+    assert found.distinct.tolist() == [len(set(rest.column(c).to_pylist())) for c in "abc"]
+    assert found.filled.tolist() == [10] * 3
+
+
+def test_an_update_touches_only_the_changed_cells():
+    schema = Schema((Column("a", Kind.INTEGER), Column("b", Kind.INTEGER)))
+    found = Inclusions({"r": schema}, TextDictionary())
+    old, new = np.array([[1, 2], [3, 4]]), np.array([[1, 9], [3, 4]])
+    found.load("r", old)
+    change = RowChange.nothing(2)._replace(updated=np.arange(2), old_codes=old, new_codes=new)
+    taken = [cells.numbers.tolist() for cells in found._cells({"r": change}, -1)]
+    assert taken == [[2]]
+
+
+def test_a_column_with_duplicates_is_no_target():
+    tables = {"r": pa.table({"x": ["p", "q"]}), "s": pa.table({"x": ["p", "q", "q"]})}
+    assert [str(f.rule) for f in hf.foreign_keys(tables)] == ["s.x in r.x"]
+
+
+def test_dates_meet_timestamps_and_text_meets_only_text():
+    table = pa.table({"d": [date(2020, 1, 1)], "t": pa.array([1577836800], pa.timestamp("s")), "x": ["2020-01-01"]})
+    assert set(hf.discover({"r": table}, ("ind",)).texts()) == {"r.d in r.t", "r.t in r.d"}
+
+
+def test_as_text_everything_meets():
+    table = pa.table({"i": [1, 2], "x": ["1", "2"]})
+    assert hf.discover({"r": table}, ("ind",)).texts() == []
+    assert hf.discover({"r": table}, ("ind",), compare="text").texts() == ["r.i in r.x", "r.x in r.i"]
+
+
+def test_columns_without_values_are_listed_apart():
+    rules = hf.discover({"r": pa.table({"a": pa.nulls(2, pa.string()), "b": ["x", "y"]})}, ("ind",))
+    assert rules.texts() == [] and rules.vacuous == ("r.a",)
+
+
+def test_losing_the_last_value_is_not_breaking():
+    book = hf.Rulebook.create(None, {"r": pa.table({"a": ["x"]}), "s": pa.table({"b": ["x", "y"]})}, kinds=("ind",))
+    out = book.apply(hf.Change(deletes=pa.table({"a": ["x"]}), table="r"))
+    assert out.rules.removed.texts() == ["r.a in s.b"] and set(out.rules.vacuous) == {hf.parse("r.a in s.b")}
+    assert book.rule_history().to_pylist()[-1]["change"] == "vacuous"
+
+
+def test_all_unary_inclusions_are_there():
+    rng = np.random.default_rng(0)
+    table = pa.table({f"c{i}": rng.integers(0, 2 + i // 3, 40) for i in range(9)})
+    sets = {name: set(table.column(name).to_pylist()) for name in table.column_names}
+    expected = {Ind("t", (a,), "t", (b,)) for a, b in permutations(sets, 2) if sets[a] <= sets[b]}
+    assert set(hf.discover({"t": table}, ("ind",))) == expected
+
+
+# --- foreign keys and the real tables ------------------------------------------------------------------------
+
+
+def test_an_accidental_surrogate_ranks_low():
+    customers = pa.table({"id": list(range(1, 101)), "name": [f"n{i}" for i in range(100)]})
+    numbers = np.arange(50)
+    orders = pa.table({"no": numbers + 1, "customer": 1 + 7 * numbers % 100, "quantity": 1 + numbers % 9})
+    found = hf.foreign_keys({"orders": orders, "customers": customers})
+    assert str(found[0].rule) == "orders.customer in customers.id" and "the names are alike" in found[0].reasons
+    low = next(f for f in found if str(f.rule) == "orders.quantity in customers.id")
+    assert low.score < found[0].score / 2 and any("counts up" in reason for reason in low.reasons)
+
+
+@pytest.mark.data
+def test_foreign_keys_of_nycflights(real_data):
+    folder = real_data / "multi" / "nycflights13"
+    found = hf.foreign_keys({file.stem: file for file in folder.glob("*.csv")})
+    top = {str(f.rule): f for f in found[:5]}
+    assert top["flights_jan.carrier in airlines.carrier"].missing == 0
+    assert 0.1 < top["flights_jan.tailnum in planes.tailnum"].missing < 0.3
+    assert set(top["flights_jan.dest in airports.faa"].examples) == {"BQN", "SJU", "STT", "PSE"}
+
+
+@pytest.mark.data
+def test_foreign_keys_of_volcano(real_data):
+    folder = real_data / "multi" / "volcano"
+    found = hf.foreign_keys({file.stem: file for file in folder.glob("*.csv")})
+    assert "eruptions.volcano_number in volcano.volcano_number" in {str(f.rule) for f in found[:3]}
+
+
+@pytest.mark.data
+def test_real_histories_as_one_database(real_data):
+    """Four tables, their batches in the order of time across tables; states against discovery from nothing."""
+    names = ("countries", "regions", "navaids", "frequencies")
+    folders = {name: real_data / "history" / f"oa_{name}" for name in names}
+    tables = {name: hf.Rulebook.create(None, folder / "base.csv").table() for name, folder in folders.items()}
+    book = hf.Rulebook.create(None, tables, kinds=("ind",))
+    types = {name: {c.name: c.type_text for c in book.schemas[name].columns} for name in names}
+    batches = []
+    for name, folder in folders.items():
+        with (folder / "batches.csv").open() as file:
+            times = {row["batch"]: row["ts"] for row in csv.DictReader(file)}
+        for batch, feeds in read_feed(folder / "changes.csv"):
+            batches.append((times[str(batch)], name, batch, feeds))
+    known = book.rules()
+    for number, (_, name, batch, feeds) in enumerate(sorted(batches, key=lambda b: b[:2])):
+        out = book.apply([type(feed)(feed.part, name) for feed in feeds], batch_id=str(batch), source=name)
+        known = (known - out.rules.removed) | out.rules.added
+        if CASES or number % 40 == 0:
+            fresh = hf.discover({n: book.table(n) for n in names}, ("ind",), types=types)
+            assert book.rules() == known == fresh
+    assert {"regions.iso_country in countries.code", "navaids.iso_country in countries.code"} <= set(known.texts())
+
+
+def test_inclusions_on_the_command_line(tmp_path, capsys):
+    (tmp_path / "orders.csv").write_text("no,customer,note\n1,7,\n2,9,\n3,7,\n")
+    (tmp_path / "customers.csv").write_text("id,name\n7,x\n8,y\n9,z\n")
+    files = [str(tmp_path / "orders.csv"), str(tmp_path / "customers.csv")]
+    assert status_of(["discover", *files, "--kind", "ind", "--format", "json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert [r["text"] for r in document["rules"]] == ["orders.customer in customers.id"]
+    assert document["rules"][0]["sentence"] == "Every customer of orders occurs as id of customers."
+    assert document["vacuous"] == ["orders.note"]
+    assert document["foreign_keys"][0]["rule"] == "orders.customer in customers.id"
+    assert status_of(["discover", *files]) == 0
+    shown = capsys.readouterr().out
+    assert "inclusions that look like foreign keys" in shown and "columns without values: orders.note" in shown
