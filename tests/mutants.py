@@ -41,7 +41,7 @@ MUTANTS = [
     Mutant("rules/implication.py", "for side in (weak.predicates, weak.mirrored())", "for side in (weak.predicates,)", "test_rules.py"),
     Mutant("rules/implication.py", "right.op.implies(weak.right.op)", "weak.right.op.implies(right.op)", "test_rules.py"),
     Mutant("rules/implication.py", "if Weak.GE in p.op.atoms else set()", "if False else set()", "test_rules.py"),
-    Mutant("rules/ruleset.py", "place[item] // 64] |= bit", "place[item] // 64] = bit", "test_ruleset.py"),
+    Mutant("rules/ruleset.py", "masks[has(self.masks, i)] |= mask_of", "masks[has(self.masks, i)] = mask_of", "test_ruleset.py"),
     Mutant("rules/ruleset.py", "[len(others) :] < len(others)", "[len(others) :] <= len(others)", "test_ruleset.py"),
     # null policies and SQL
     Mutant("rules/sql.py", 'if nulls == "distinct":\n        return', 'if nulls == "equal":\n        return', "test_sql.py -k duckdb_finds"),

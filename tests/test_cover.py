@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from holdfast.discovery.budget import Budget
 from holdfast.discovery.cover import covers_after, minimal_covers, smallest
-from holdfast.discovery.masks import mask_of, none
+from holdfast.rules.masks import mask_of, none
 from tests.conftest import cases
 
 

@@ -131,7 +131,8 @@ def with_supports(rules: RuleSet, rows: Mapping[str, Rows], nulls: str) -> RuleS
     with another row, for a key all. Of a thousand rules at most; more are not looked at."""
     if len(rules) > _MOST_SUPPORTS:
         return rules
-    groups = {name: Partitions.of_codes(some.codes(), nulls) for name, some in rows.items()}
+    tables = {block.table or next(iter(rows)) for block in rules.blocks if block.kind in OF_ONE_TABLE}
+    groups = {name: Partitions.of_codes(rows[name].codes(), nulls) for name in tables}
     blocks = []
     for block in rules.blocks:
         name = block.table or next(iter(rows))

@@ -43,8 +43,8 @@ class Followed(NamedTuple):
     def change(self) -> RuleChange:
         """The changes of all tables as one."""
         found = list(self.changes.values())
-        if len(found) == 1:
-            return found[0]
+        if len(found) < 2:
+            return found[0] if found else RuleChange()
         added, removed = (RuleSet.joined(getattr(c, side) for c in found) for side in (ADDED, REMOVED))
         vacuous = frozenset(rule for c in found for rule in c.vacuous)
         value = next((c.value for c in found if len(c.added.of("ind")) or len(c.removed.of("ind"))), RuleChange().value)

@@ -83,7 +83,8 @@ def discovery_bar() -> Iterator[Progress]:
 
 
 def _print(rules: RuleSet, likely: list[ForeignKey], names: list[str], nulls: str, format: Format, every: bool) -> None:
-    records = [record for records in records_of(rules, None if every else SHOWN) for record in records]
+    by_block = records_of(rules, None if every else SHOWN)
+    records = [record for some in by_block for record in some]
     if format is Format.JSON:
         shown = {
             "tables": names,
@@ -91,15 +92,15 @@ def _print(rules: RuleSet, likely: list[ForeignKey], names: list[str], nulls: st
             "complete": rules.complete,
             "limits": list(rules.limits),
             "how": list(rules.how),
+            "vacuous": list(rules.vacuous),
+            "foreign_keys": [vars(key) | {"rule": str(key.rule)} for key in likely[: None if every else SHOWN]],
         }
-        shown["vacuous"] = list(rules.vacuous)
-        shown["foreign_keys"] = [vars(key) | {"rule": str(key.rule)} for key in likely[: None if every else SHOWN]]
         print(as_json(shown | {"rules": records}))
     elif format is Format.CSV:
         print(as_csv(records, ["id", "kind", "table", "text", "error", "support", "sentence"]))
     else:
         console = Console()
-        for block, some in zip(rules.blocks, records_of(rules, None if every else SHOWN), strict=True):
+        for block, some in zip(rules.blocks, by_block, strict=True):
             about = f" of {block.table}" if block.table else ""
             more = f" (the shortest {len(some)} of {len(block):,}; all with --all)" if len(some) < len(block) else ""
             error = ["error"] if block.errors is not None else []

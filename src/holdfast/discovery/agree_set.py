@@ -16,10 +16,10 @@ import numpy as np
 
 from holdfast.arrays import Array, Arrays
 from holdfast.discovery.agree_tile import PAIRS_PER_TILE, Compared, agree_tile, blocks
-from holdfast.discovery.masks import Masks, Numbers, full, numbered, words_for
 from holdfast.executors.executor import Executor
 from holdfast.executors.threads import ThreadExecutor
 from holdfast.kernels.sets import enter_sets
+from holdfast.rules.masks import Masks, Numbers, full, numbered, words_for
 from holdfast.table.dictionary import Codes
 from holdfast.table.keys import table_for
 

@@ -8,11 +8,11 @@ import numpy as np
 import numpy.typing as npt
 
 from holdfast.arrays import Array, Arrays
-from holdfast.discovery.masks import Masks, Numbers, full, pack
 from holdfast.executors.executor import Block
 from holdfast.kernels.agree import BYTES, HALVES, WORDS, count_direct, count_hashed
 from holdfast.kernels.grouping import number_few, number_values
 from holdfast.kernels.handle import as_compiled
+from holdfast.rules.masks import Masks, Numbers, full, pack
 from holdfast.table.dictionary import NULL, Codes
 from holdfast.table.keys import table_for
 

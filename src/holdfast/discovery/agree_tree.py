@@ -12,8 +12,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from holdfast.discovery.agree_set import AgreeSets
-from holdfast.discovery.masks import Masks, Numbers, sizes
 from holdfast.kernels.agree_tree import build_tree, count_among, count_specialisations
+from holdfast.rules.masks import Masks, Numbers, sizes
 
 _WORTH_A_NEW_TREE = 4  # times fewer entries in the tail than in the tree are left there
 

@@ -15,7 +15,7 @@ import numpy as np
 from holdfast.discovery.budget import Budget
 from holdfast.discovery.collapsed import Collapsed
 from holdfast.discovery.cover import covers_after, minimal_covers, smallest
-from holdfast.discovery.masks import Masks, among, full, mask_of, none, unpack
+from holdfast.rules.masks import Masks, among, full, mask_of, none, unpack
 
 Good = Callable[[Sequence[int], int | None], bool]
 

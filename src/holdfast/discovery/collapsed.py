@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from holdfast.discovery.masks import Masks, Numbers, has, mask_of, none, numbered, unpack
+from holdfast.rules.masks import Masks, Numbers, has, mask_of, none, numbered, unpack
 from holdfast.rules.ruleset import NO_CONCLUSION, Block, RuleSet
 
 

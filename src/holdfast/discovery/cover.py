@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from holdfast.discovery.budget import Budget
-from holdfast.discovery.masks import Masks, among, distinct, full, none, pack, sizes, unpack
 from holdfast.kernels.cover import FOUND, PAUSED, Place, all_critical, search
 from holdfast.kernels.sets import refutations
+from holdfast.rules.masks import Masks, among, distinct, full, none, pack, sizes, unpack
 
 _STEPS = 200_000  # between looks at the clock: some hundredths of a second
 _ROOM = 16_384

@@ -12,11 +12,11 @@ from holdfast.discovery.agree_set import Moved, Tally
 from holdfast.discovery.budget import Budget
 from holdfast.discovery.collapsed import Collapsed
 from holdfast.discovery.inclusion import Inclusions
-from holdfast.discovery.masks import has, mask_of
 from holdfast.discovery.table_rules import MOST_PAIRS, TableRules
 from holdfast.discovery.wanted import Wanted
 from holdfast.executors.executor import Executor
 from holdfast.rules.change import Pair, RuleChange
+from holdfast.rules.masks import has, mask_of
 from holdfast.rules.rule import Fd, Key, Rule
 from holdfast.rules.ruleset import RuleSet
 from holdfast.table.dictionary import TextDictionary

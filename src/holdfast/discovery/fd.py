@@ -15,8 +15,8 @@ import numpy as np
 from holdfast.discovery.budget import Budget
 from holdfast.discovery.collapsed import Collapsed
 from holdfast.discovery.cover import covers_after, minimal_covers
-from holdfast.discovery.masks import Masks, Numbers, mask_of, none, numbered
 from holdfast.discovery.refuted import Refuted
+from holdfast.rules.masks import Masks, Numbers, mask_of, none, numbered
 
 _LOCAL = 0.02  # of a right side's edges: up to here following the change is faster than the search anew
 

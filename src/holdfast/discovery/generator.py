@@ -13,7 +13,6 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from holdfast.discovery.masks import Masks, Numbers, unpack, words_for
 from holdfast.kernels.generator import (
     AT,
     CLUSTERS,
@@ -29,6 +28,7 @@ from holdfast.kernels.generator import (
     enter_values,
 )
 from holdfast.kernels.sets import enter_sets
+from holdfast.rules.masks import Masks, Numbers, unpack, words_for
 from holdfast.table.dictionary import Codes
 from holdfast.table.identity import Spaces
 from holdfast.table.keys import table_for

@@ -14,10 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from holdfast.discovery.generator import Cells, Generator, Moves
-from holdfast.discovery.masks import Numbers, has, unpack
 from holdfast.kernels.generator import count_moves
 from holdfast.kernels.grouping import number_values
 from holdfast.rules.change import RuleChange
+from holdfast.rules.masks import Numbers, has, unpack
 from holdfast.rules.names import quoted
 from holdfast.rules.rule import Ind, Rule
 from holdfast.rules.ruleset import RuleSet

@@ -16,8 +16,8 @@ import numpy.typing as npt
 from holdfast.discovery.agree_set import AgreeSets, Tally
 from holdfast.discovery.agree_tile import known
 from holdfast.discovery.collapsed import Collapsed
-from holdfast.discovery.masks import Masks, Numbers, among, distinct, unpack
 from holdfast.kernels.agree_match import count_matches
+from holdfast.rules.masks import Masks, Numbers, among, distinct, unpack
 from holdfast.table.dictionary import NULL, Codes
 
 _SCAN, _COLUMN, _MATCH = 10.0, 5.0, 50.0  # nanoseconds for a row, for each column that is hashed, and for a match

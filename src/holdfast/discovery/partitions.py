@@ -10,10 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from holdfast.arrays import Array, Arrays
-from holdfast.discovery.masks import Numbers
 from holdfast.kernels.grouping import number_values
 from holdfast.kernels.handle import as_compiled
 from holdfast.kernels.partition import error_counts, find_clashes, refine
+from holdfast.rules.masks import Numbers
 from holdfast.table.dictionary import NULL, Codes
 from holdfast.table.keys import table_for
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from holdfast.discovery.collapsed import Collapsed, common_parts
 from holdfast.discovery.fd import FdRules
-from holdfast.discovery.masks import Masks, Numbers, among, mask_of, none
+from holdfast.rules.masks import Masks, Numbers, among, mask_of, none
 
 
 class Claims(NamedTuple):

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from holdfast.discovery.budget import Budget
-from holdfast.discovery.masks import Masks, Numbers, has, mask_of, numbered, sizes, unpack, words_for
 from holdfast.kernels.sets import refutations
+from holdfast.rules.masks import Masks, Numbers, has, mask_of, numbered, sizes, unpack, words_for
 
 _AT_ONCE = 4096  # sets between looks at the clock
 

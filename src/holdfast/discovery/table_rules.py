@@ -75,8 +75,10 @@ class TableRules:
         """Brings facts and rules to the rows after a change; returns what `merge` adds elsewhere."""
         budget = budget or Budget()
         delta = self._follow_facts(moved, budget)
-        codes = np.concatenate([moved.stay_codes, moved.new_codes], axis=1)
-        self._invert(codes, budget)
+        if self._border is not None:
+            self._search(np.concatenate([moved.stay_codes, moved.new_codes], axis=1), budget)
+        elif self.counted is not None:
+            self._invert(self.counted, len(moved.stay) + len(moved.new), budget)
         return delta
 
     def _follow_facts(self, moved: Moved, budget: Budget) -> dict[str, Array]:
@@ -104,13 +106,16 @@ class TableRules:
         self.came, self.went = change.where(change.counts > 0), change.where(change.counts < 0)
         return {"witnessed": np.zeros(0)} | self.witnessed.to_arrays()
 
-    def _invert(self, codes: Codes, budget: Budget) -> None:
-        rows = codes.shape[1]
-        if self._border is not None:
-            self._oracle = Oracle(self.counted, codes, self.wanted, self._memory)
-            self._border.update(self._oracle.is_good, rows, self._oracle.order, budget)
-        elif self.counted is not None and self._exact is not None:
-            self._exact.update(*self.counted.split(self.counted.sets), rows, budget)
+    def _search(self, codes: Codes, budget: Budget) -> None:
+        """Finds the rules that nearly hold on rows."""
+        assert self._border is not None
+        self._oracle = Oracle(self.counted, codes, self.wanted, self._memory)
+        self._border.update(self._oracle.is_good, codes.shape[1], self._oracle.order, budget)
+
+    def _invert(self, counted: AgreeSets, rows: int, budget: Budget) -> None:
+        """Reads the exact rules of so many rows from their agree-sets."""
+        assert self._exact is not None
+        self._exact.update(*counted.split(counted.sets), rows, budget)
 
     def merge(self, delta: Arrays) -> None:
         """Adds what `follow` returned elsewhere, to the facts only: `settle` follows."""
@@ -123,10 +128,12 @@ class TableRules:
 
     def settle(self, codes: Codes) -> None:
         """Brings the rules to the facts, for the rows as they are."""
-        if self.witnessed is not None and self._exact is not None:
+        if self._border is not None:
+            self._search(codes, Budget())
+        elif self.counted is not None:
+            self._invert(self.counted, codes.shape[1], Budget())
+        elif self.witnessed is not None and self._exact is not None:
             self._exact.update(*self.witnessed.split(), codes.shape[1])
-        else:
-            self._invert(codes, Budget())
 
     def to_arrays(self, delta: Arrays | None = None) -> dict[str, Array]:
         """The facts, as a delta from nothing; or as they were before a delta that was the last."""

@@ -16,7 +16,7 @@ from itertools import pairwise
 import numpy as np
 
 from holdfast.discovery.agree_set import Tally
-from holdfast.discovery.masks import Masks, mask_of, numbered, words_for
+from holdfast.rules.masks import Masks, mask_of, numbered, words_for
 from holdfast.table.dictionary import Codes
 
 Vector = Masks  # for each row a set of columns

@@ -19,7 +19,6 @@ from holdfast.discovery.agree_tile import known as known_columns
 from holdfast.discovery.budget import Budget
 from holdfast.discovery.collapsed import Collapsed
 from holdfast.discovery.fd import FdRules
-from holdfast.discovery.masks import Masks, Numbers, among, numbered, unpack
 from holdfast.discovery.matches import Matcher
 from holdfast.discovery.partitions import DEFAULT_MEMORY, Partitions
 from holdfast.discovery.proof import Claims, Proof
@@ -28,6 +27,7 @@ from holdfast.executors.executor import Block, Executor
 from holdfast.executors.threads import ThreadExecutor
 from holdfast.kernels.agree_match import sets_of_pairs
 from holdfast.kernels.handle import as_compiled
+from holdfast.rules.masks import Masks, Numbers, among, numbered, unpack
 from holdfast.table.dictionary import Codes
 
 MOST_PAIRS = 100_000_000_000  # of a change with the rows: with more, the rules are validated

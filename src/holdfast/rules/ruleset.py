@@ -17,13 +17,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from holdfast.rules.masks import Masks, has, mask_of, sizes, unpack, words_for
 from holdfast.rules.names import Rank, by_name, by_position
 from holdfast.rules.operator import Op, Weak
 from holdfast.rules.predicate import Compare, IsNull
 from holdfast.rules.rule import KINDS, Dc, Fd, Ind, Key, Marked, Order, Rule
 from holdfast.table.keys import groups
 
-Masks = npt.NDArray[np.uint64]
 Item = Any  # a column name, a pair of columns, (column, Weak), or a predicate's (operands, Weak) or IsNull
 NO_CONCLUSION = -1
 
@@ -67,23 +67,22 @@ class Block:
     def __iter__(self) -> Iterator[Rule]:
         make = _MAKERS[self.kind]
         for start in range(0, len(self), 4096):
-            bits = _bits(self.masks[start : start + 4096], len(self.vocabulary))
+            bits = unpack(self.masks[start : start + 4096], len(self.vocabulary))
             for row, conclusion in zip(bits, self.conclusion[start : start + 4096], strict=True):
                 items = [self.vocabulary[i] for i in np.flatnonzero(row)]
                 yield make(self.table, items, self.conclusions[conclusion] if conclusion >= 0 else None)
 
     def mentions(self, column: str) -> npt.NDArray[np.bool_]:
         """Which rules speak of the column."""
-        wanted = _mask_of(
-            [i for i, item in enumerate(self.vocabulary) if column in _columns(item)], self.masks.shape[1]
-        )
+        places = [i for i, item in enumerate(self.vocabulary) if column in _columns(item)]
+        wanted = mask_of(places, len(self.vocabulary))
         there = (self.masks & wanted).any(axis=1)
         ends = [i for i, item in enumerate(self.conclusions) if column in _columns(item)]
         return there | np.isin(self.conclusion, ends)
 
     def sizes(self) -> npt.NDArray[np.int64]:
         """The number of items of each rule."""
-        return np.asarray(np.bitwise_count(self.masks).sum(axis=1, dtype=np.int64))
+        return sizes(self.masks)
 
     def shortest(self, most: int) -> Block:
         """The rules with the fewest items, at most so many."""
@@ -94,10 +93,9 @@ class Block:
         if (vocabulary, conclusions) == (self.vocabulary, self.conclusions):
             return self
         place = {item: i for i, item in enumerate(vocabulary)}
-        masks = np.zeros((len(self), _words(len(vocabulary))), dtype=np.uint64)
+        masks = np.zeros((len(self), words_for(len(vocabulary))), dtype=np.uint64)
         for i, item in enumerate(self.vocabulary):
-            bit = self.masks[:, i // 64] >> np.uint64(i % 64) & np.uint64(1)
-            masks[:, place[item] // 64] |= bit << np.uint64(place[item] % 64)
+            masks[has(self.masks, i)] |= mask_of([place[item]], len(vocabulary))
         ends = np.array([conclusions.index(c) for c in self.conclusions] + [NO_CONCLUSION], dtype=np.int32)
         return replace(
             self,
@@ -308,30 +306,13 @@ def _both(
     return np.concatenate([np.zeros(len(block)) if some is None else some for some, block in sides])
 
 
-def _words(bits: int) -> int:
-    return max(1, -(-bits // 64))
-
-
-def _mask_of(bits: Iterable[int], words: int) -> npt.NDArray[np.uint64]:
-    mask = np.zeros(words, dtype=np.uint64)
-    for bit in bits:
-        mask[bit // 64] |= np.uint64(1) << np.uint64(bit % 64)
-    return mask
-
-
-def _bits(masks: Masks, count: int) -> npt.NDArray[np.uint8]:
-    """masks (rules, words) as 0/1 (rules, bits)."""
-    return np.unpackbits(masks.view(np.uint8), axis=1, bitorder="little", count=count)
-
-
 def _block(kind: str, table: str | None, rules: list[Rule], names: tuple[str, ...]) -> Block:
     taken = [_TAKERS[kind](rule) for rule in rules]
     key = _item_key(by_position(names) if names else by_name)
     vocabulary = tuple(sorted({item for items, _ in taken for item in items}, key=key))
     conclusions = tuple(sorted({end for _, end in taken if end is not None}, key=key))
     place = {item: i for i, item in enumerate(vocabulary)}
-    words = _words(len(vocabulary))
-    masks = np.array([_mask_of([place[i] for i in items], words) for items, _ in taken], dtype=np.uint64)
+    masks = np.concatenate([mask_of([place[i] for i in items], len(vocabulary)) for items, _ in taken])
     ends = [NO_CONCLUSION if end is None else conclusions.index(end) for _, end in taken]
     return Block(kind, table, vocabulary, masks, np.array(ends, dtype=np.int32), conclusions, names)
 
