@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from collections import Counter
 from datetime import date
 from decimal import Decimal
 from itertools import permutations
@@ -16,8 +17,15 @@ from hypothesis import strategies as st
 
 import holdfast as hf
 from holdfast.cli.main import status_of
-from holdfast.discovery.generator import Cells, Generator
+from holdfast.discovery.cells import Cells, Values
+from holdfast.discovery.filed_generator import FiledGenerator
+from holdfast.discovery.generator import Generator
 from holdfast.discovery.inclusion import Inclusions
+from holdfast.discovery.runs import Runs
+from holdfast.discovery.spread_generator import SpreadGenerator
+from holdfast.executors.spark import SparkExecutor
+from holdfast.executors.threads import ThreadExecutor
+from holdfast.rules.masks import unpack
 from holdfast.rules.rule import Ind
 from holdfast.table.change import read_feed
 from holdfast.table.dictionary import TextDictionary
@@ -42,7 +50,7 @@ def cells(rows, sign=1, columns=range(4)):
     chosen = [(ord(row[c]), c) for row in rows for c in columns]
     numbers, attributes = (np.array(x) for x in zip(*chosen, strict=True))
     size = len(chosen)
-    return Cells(numbers, np.zeros(size, np.int16), attributes.astype(np.int32), np.full(size, sign, np.int64))
+    return Cells.made(numbers, np.zeros(size), attributes, np.full(size, sign))
 
 
 def clustering(generator):
@@ -79,7 +87,7 @@ def test_changing_a_tuple(generator):
     other = Generator(4)
     other.change(cells([*TABLE_1[:2], ("b", "g", "f", "g"), TABLE_1[3]]))
     assert clustering(generator) == clustering(other)
-    assert {chr(generator.numbers[v]) for v in moves.values.tolist()} == {"c", "g"}
+    assert {chr(v) for v in moves.values.numbers.tolist()} == {"c", "g"}
 
 
 def table_1(*rows):
@@ -101,13 +109,42 @@ def test_the_inclusions_of_the_example():
 # --- against the definition ----------------------------------------------------------------------------------
 
 
+class Filed(FiledGenerator):
+    """With its own runs, which it files now and then, and little memory."""
+
+    def __init__(self, attributes):
+        self.mine = Runs()
+        super().__init__(self.mine, Generator(attributes), budget=4000)
+
+    def change(self, cells):
+        moves = super().change(cells)
+        self.mine.merge(cells.summed().to_arrays())
+        if len(self.mine) % 3 == 0:
+            self.mine.refile([self.mine.to_arrays()])
+        return moves
+
+
+FORMS = {"memory": Generator, "files": Filed, "threads": lambda n: SpreadGenerator(ThreadExecutor(2), n, buckets=4)}
+ATTRIBUTES = [0, 1, 63, 64, 69]
+
+
+def clusters_of(values):
+    """The clusters of all values, however they are kept."""
+    found = Counter()
+    for run in values.ranges():
+        masks, _ = run.clusters(70)
+        found.update(tuple(np.flatnonzero(row).tolist()) for row in unpack(masks, 70))
+    return dict(found)
+
+
+@pytest.mark.parametrize("form", FORMS)
 @given(data=st.data())
-@settings(max_examples=cases(60))
-def test_clusters_follow_the_cells(data):
-    """Counts per value and attribute, by a dictionary."""
-    generator, known = Generator(70), {}
+@settings(max_examples=cases(40))
+def test_clusters_follow_the_cells(form, data):
+    """Counts per value and attribute, by a dictionary; in memory, in files, in buckets."""
+    generator, known, told = FORMS[form](70), {}, {}
     for _ in range(data.draw(st.integers(1, 5))):
-        wanted = data.draw(st.lists(st.tuples(st.integers(0, 5), st.sampled_from([0, 1, 63, 64, 69])), max_size=12))
+        wanted = data.draw(st.lists(st.tuples(st.integers(0, 5), st.sampled_from(ATTRIBUTES)), max_size=12))
         taken = data.draw(st.lists(st.sampled_from(sorted(known) or [(0, 0)]), max_size=6))
         taken = [c for i, c in enumerate(taken) if taken[:i].count(c) < known.get(c, 0)]
         parts = [(v, a, -1) for v, a in taken] + [(v, a, 1) for v, a in wanted]
@@ -116,12 +153,72 @@ def test_clusters_follow_the_cells(data):
             if not known[v, a]:
                 del known[v, a]
         numbers, attributes, amounts = (np.array([p[i] for p in parts], np.int64) for i in range(3))
-        generator.change(Cells(numbers, np.zeros(len(parts), np.int16), attributes.astype(np.int32), amounts))
-        expected = {}
-        for value in {v for v, _ in known}:
-            cluster = tuple(sorted(a for v, a in known if v == value))
-            expected[cluster] = expected.get(cluster, 0) + 1
-        assert generator.clusters() == expected
+        moves = generator.change(Cells.made(numbers, np.zeros(len(parts)), attributes, amounts))
+        now = {value: tuple(sorted(a for v, a in known if v == value)) for value in {v for v, _ in known}}
+        assert clusters_of(generator) == Counter(now.values())
+        masks = [tuple(np.flatnonzero(row).tolist()) for row in unpack(moves.masks, 70)]
+        sides = zip(moves.values.numbers.tolist(), moves.before.tolist(), moves.after.tolist(), strict=True)
+        moved = {v: (masks[b], masks[a]) for v, b, a in sides}
+        before = {v: told.get(v, ()) for v in {*told, *now}}
+        assert moved == {v: (c, now.get(v, ())) for v, c in before.items() if c != now.get(v, ())}
+        told = now
+        left, right = data.draw(st.permutations(ATTRIBUTES))[:2]
+        lacking = sorted(v for v, cluster in now.items() if left in cluster and right not in cluster)
+        assert generator.lacking(left, right, 2).numbers.tolist() == lacking[:2]
+
+
+@pytest.mark.spark
+def test_clusters_in_buckets_on_spark(spark, tmp_path):
+    """The same cells in memory and on Spark; those of the second change go again."""
+    rng = np.random.default_rng(0)
+    memory, spread = Generator(70), SpreadGenerator(SparkExecutor(spark, tmp_path), 70, buckets=4)
+    first, second = rng.integers(0, 300, (2, 400))
+    for sign, numbers in ((1, first), (1, second), (-1, second)):
+        cells = Cells.made(numbers, numbers % 3, ATTRIBUTES * 80, np.full(400, sign))
+        one, other = memory.change(cells), spread.change(cells)
+        assert sorted(one.values.numbers.tolist()) == sorted(other.values.numbers.tolist())
+        assert clusters_of(memory) == clusters_of(spread)
+        assert all((a == b).all() for a, b in zip(memory.lacking(0, 69, 5), spread.lacking(0, 69, 5), strict=True))
+
+
+@given(data=st.data())
+@settings(max_examples=cases(30))
+def test_values_with_the_same_hash(data):
+    """A number of one space collides with another of the next: hashes are mixed from both."""
+    golden = 0x9E3779B97F4A7C15
+    spaces = data.draw(st.lists(st.integers(0, 3), min_size=1, max_size=12))
+    numbers = [(5 ^ (space * golden)) & (2**64 - 1) for space in spaces]
+    owners = data.draw(st.lists(st.integers(0, 2), min_size=len(spaces), max_size=len(spaces)))
+    cells = Cells.made(np.array(numbers, np.uint64).view(np.int64), spaces, owners, np.ones(len(spaces)))
+    assert len(set(cells.hashes().tolist())) == 1
+    half = cells.size // 2
+    runs = Runs([cells.at(slice(0, half)).summed().to_arrays(), cells.at(slice(half, None)).summed().to_arrays()])
+    expected = Counter(zip(spaces, owners, strict=True))
+    for found in (cells.summed(), Cells.from_arrays(runs.to_arrays()), *runs.ranges()):
+        pairs = zip(found.spaces.tolist(), found.attributes.tolist(), strict=True)
+        assert dict(zip(pairs, found.amounts.tolist(), strict=True)) == expected
+    one = Values(cells.numbers[:1], cells.spaces[:1])
+    assert set(runs.find(one).spaces.tolist()) == {spaces[0]}
+
+
+def test_values_that_nobody_has_are_forgotten():
+    generator = Generator(2)
+    for first in range(0, 600_000, 100_000):
+        numbers = np.arange(first, first + 100_000)
+        generator.change(Cells.made(numbers, 0 * numbers, 0 * numbers, 0 * numbers + 1))
+        generator.change(Cells.made(numbers[1:], 0 * numbers[1:], 0 * numbers[1:], 0 * numbers[1:] - 1))
+    assert generator.used <= 200_010 and generator.clusters() == {(0,): 6}
+
+
+def test_only_inserts_count_nothing():
+    counted, uncounted = Generator(2), Generator(2, only_inserts=True)
+    numbers, owners = np.repeat(np.arange(50_000), 2), np.tile([0, 1], 50_000)
+    cells = Cells.made(numbers, 0 * numbers, owners, 0 * numbers + 1)
+    for generator in (counted, uncounted):
+        generator.change(cells)
+        generator.change(cells)
+    assert counted.clusters() == uncounted.clusters() == {(0, 1): 50_000}
+    assert uncounted.nbytes < counted.nbytes / 2
 
 
 def values(schema, rows):
@@ -148,16 +245,19 @@ def test_inclusions_of_every_kind_of_value(max_error, data):
 SMALL = st.tuples(*[st.sampled_from(["x", "y", "z", None])] * 2)
 
 
-@pytest.mark.parametrize("durable", [False, True])
+@pytest.mark.parametrize("form", ["memory", "files", "no cache"])
 @given(data=st.data())
 @settings(max_examples=cases(40))
-def test_inclusions_follow_the_rows(durable, tmp_path_factory, data):
+def test_inclusions_follow_the_rows(form, tmp_path_factory, data):
     """Two tables under inserts, deletes and updates, to empty and back; each batch tells the difference."""
+    durable, budget = form != "memory", 0 if form == "no cache" else 1 << 30
     path = tmp_path_factory.mktemp("book") / "book" if durable else None
     model = {"r": {}, "s": {}}
     tables = {name: _frame({}) for name in model}
     types = {n: {"a": "text", "b": "text"} for n in model}
-    book = hf.Rulebook.create(path, tables, kinds=("ind",), key={"r": "id", "s": "id"}, types=types)
+    book = hf.Rulebook.create(
+        path, tables, kinds=("ind",), key={"r": "id", "s": "id"}, types=types, memory_budget=budget
+    )
     known, number = set(), 0
     for _ in range(data.draw(st.integers(1, 5))):
         name = data.draw(st.sampled_from(["r", "s"]))
@@ -179,7 +279,7 @@ def test_inclusions_follow_the_rows(durable, tmp_path_factory, data):
         out = book.apply(change)
         if durable and data.draw(st.booleans()):
             book.close()
-            book = hf.Rulebook.open(path)
+            book = hf.Rulebook.open(path, memory_budget=budget)
         database = {n: [{"id": k, "a": a, "b": b} for k, (a, b) in rows.items()] for n, rows in model.items()}
         groups = {(n, c): "n" if c == "id" else "t" for n in model for c in ("id", "a", "b")}
         expected = naive.inds(database, groups)
@@ -190,6 +290,73 @@ def test_inclusions_follow_the_rows(durable, tmp_path_factory, data):
             right = {row[rule.right[0]] for row in database[rule.right_table]}
             assert out.rules.value(rule) in left - right if left else rule in out.rules.vacuous
         known = expected
+
+
+@given(data=st.data())
+@settings(max_examples=cases(20))
+def test_only_inserts_find_the_same(tmp_path_factory, data):
+    path = tmp_path_factory.mktemp("book") / "book" if data.draw(st.booleans()) else None
+    types = {n: {"a": "text", "b": "text"} for n in ("r", "s")}
+    tables = {n: _frame({}) for n in types}
+    book = hf.Rulebook.create(path, tables, kinds=("ind",), types=types, only_inserts=True)
+    rows = {n: {} for n in types}
+    for number in range(data.draw(st.integers(1, 4))):
+        name = data.draw(st.sampled_from(["r", "s"]))
+        new = {10 * number + i: row for i, row in enumerate(data.draw(st.lists(SMALL, max_size=4)))}
+        rows[name] |= new
+        book.apply(hf.Change(inserts=_frame(new), table=name))
+        if path is not None and data.draw(st.booleans()):
+            book.close()
+            book = hf.Rulebook.open(path)
+        fresh = hf.discover({n: _frame(some) for n, some in rows.items()}, ("ind",), types=types)
+        assert book.rules() == fresh
+
+
+def test_a_promise_of_only_inserts_is_kept():
+    one = {1: ("x", "y")}
+    book = hf.Rulebook.create(None, {"r": _frame(one)}, kinds=("ind",), only_inserts=True)
+    with pytest.raises(hf.errors.ChangeRefused, match="promised only inserts"):
+        book.apply(hf.Change(deletes=_frame(one), table="r"))
+    with pytest.raises(hf.errors.ChangeRefused, match="promised only inserts"):
+        book.apply(hf.Change(updates=(_frame(one), _frame({1: ("z", "y")})), table="r"))
+    out = book.apply(hf.Change(inserts=_frame({2: ("u", "v")}), deletes=_frame(one), table="r"), on_error="quarantine")
+    assert out.rows["r"]["inserted"] == 1 and len(out.quarantined) == 1
+
+
+def test_columns_added_later_are_compared_too(tmp_path):
+    """They have new numbers; the values in files follow."""
+    tables = {"r": pa.table({"a": ["x", "y"]}), "s": pa.table({"b": ["x", "y", "z"]})}
+    book = hf.Rulebook.create(tmp_path / "book", tables, kinds=("ind",))
+    assert book.rules().texts() == ["r.a in s.b"]
+    book.alter(columns={"r": {"c": "text"}})
+    book.apply(hf.Change(inserts=pa.table({"a": ["x"], "c": ["z"]}), table="r"))
+    for some in (book, hf.Rulebook.open(tmp_path / "book")):
+        assert some.rules().texts() == ["r.a in s.b", "r.c in s.b"]
+        assert some.rules().vacuous == ()
+
+
+@pytest.mark.spark
+def test_inclusions_of_a_book_on_spark(spark, tmp_path):
+    """The same book in this process and on Spark, and back."""
+    rng = np.random.default_rng(3)
+
+    def rows(size):
+        letters = rng.integers(0, 30, (2, size))
+        return {int(i): (f"v{a}", f"v{b}") for i, a, b in zip(rng.integers(0, 10**9, size), *letters, strict=True)}
+
+    tables = {"r": _frame(rows(20)), "s": _frame(rows(60))}
+    executor = SparkExecutor(spark, tmp_path)
+    mine = hf.Rulebook.create(None, tables, kinds=("ind",))
+    theirs = hf.Rulebook.create(None, tables, kinds=("ind",), executor=executor)
+    assert "buckets on executors" in theirs.rules().how[-1]
+    for number, name in enumerate(["s", "r", "s"]):
+        change = hf.Change(inserts=_frame(rows(30)), deletes=tables[name].slice(10 * number, 8), table=name)
+        one, other = mine.apply(change), theirs.apply(change)
+        assert one.rules.added == other.rules.added and one.rules.removed == other.rules.removed
+        assert mine.rules() == theirs.rules()
+    theirs.run_on(None)
+    change = hf.Change(deletes=theirs.table("s"), table="s")
+    assert set(mine.apply(change).rules.removed) == set(theirs.apply(change).rules.removed)
 
 
 def _frame(rows):
@@ -209,8 +376,7 @@ def test_numbers_meet_across_kinds():
 def test_equal_numbers_of_different_spaces_are_different_values():
     generator = Generator(100)
     numbers, owners = np.tile(np.arange(100), 100), np.repeat(np.arange(100), 100)
-    cells = Cells(numbers, owners.astype(np.int16), owners.astype(np.int32), np.ones(10_000, np.int64))
-    generator.change(cells)
+    generator.change(Cells.made(numbers, owners, owners, np.ones(10_000)))
     assert generator.clusters() == {(i,): 100 for i in range(100)}
 
 
@@ -243,14 +409,13 @@ def test_many_rows_are_followed_like_few():
     assert book.rules() == hf.discover({"r": rest}, ("ind",))
     found = book._found.make(book._rows).inclusions
     assert found.distinct.tolist() == [len(set(rest.column(c).to_pylist())) for c in "abc"]
-    assert found.filled.tolist() == [10] * 3
 
 
 def test_an_update_touches_only_the_changed_cells():
     schema = Schema((Column("a", Kind.INTEGER), Column("b", Kind.INTEGER)))
     found = Inclusions({"r": schema}, TextDictionary())
     old, new = np.array([[1, 2], [3, 4]]), np.array([[1, 9], [3, 4]])
-    found.load("r", old)
+    found.load({"r": old})
     change = RowChange.nothing(2)._replace(updated=np.arange(2), old_codes=old, new_codes=new)
     taken = [cells.numbers.tolist() for cells in found._cells({"r": change}, -1)]
     assert taken == [[2]]

@@ -106,8 +106,7 @@ def foreign_keys(
     words = TextDictionary()
     rows = {name: _rows_of(name, source, options, words) for name, (source, options) in settled.items()}
     found = Inclusions({name: options.schema for name, (_, options) in settled.items()}, words)
-    for name, some in rows.items():
-        found.load(name, some.codes())
+    found.load({name: some.codes() for name, some in rows.items()})
     return suggestions(found, rows, most_missing)
 
 

@@ -14,6 +14,8 @@ import numpy.typing as npt
 from holdfast.arrays import Arrays
 from holdfast.discovery.budget import Budget
 from holdfast.discovery.database import DatabaseRules
+from holdfast.discovery.filed_generator import MEMORY_BUDGET
+from holdfast.discovery.runs import Runs
 from holdfast.discovery.wanted import Wanted
 from holdfast.errors import HoldfastError
 from holdfast.executors.executor import Executor
@@ -34,10 +36,11 @@ NameRows = Callable[[str, Pairs], list[Record]]  # what the rows of a table are 
 
 
 class Followed(NamedTuple):
-    """What a batch did: the facts of each table that it changed, and its rules."""
+    """What a batch did: the facts of each table that it changed, its rules, and the cells of its values."""
 
     facts: dict[str, Arrays]
     changes: dict[str, RuleChange]
+    values: Arrays | None = None
 
     @property
     def change(self) -> RuleChange:
@@ -70,9 +73,12 @@ class Discovered:
         executor: Executor | None,
         *,
         named: bool,
+        memory_budget: int = MEMORY_BUDGET,
+        runs: Runs | None = None,
     ) -> None:
         self._wanted, self._schemas, self._words = wanted, schemas, words
         self._executor, self._named = executor, named
+        self._memory_budget, self._runs = memory_budget, runs
         self._made: DatabaseRules | None = None
         self._facts: dict[str, list[Arrays]] | None = None
 
@@ -93,14 +99,21 @@ class Discovered:
         """The rules of the rows as they are."""
         assert self._wanted is not None
         if self._made is None:
-            made = DatabaseRules(self._schemas, self._wanted, self._words, self._executor, named=self._named)
+            made = DatabaseRules(
+                self._schemas,
+                self._wanted,
+                self._words,
+                self._executor,
+                named=self._named,
+                memory_budget=self._memory_budget,
+            )
             if self._facts is not None:
                 for name, deltas in self._facts.items():
                     for delta in deltas:
                         made.tables[name].merge(delta)
-                made.settle(rows)
+                made.settle(rows, self._runs)
             else:
-                made.begin(rows, budget)
+                made.begin(rows, budget, self._runs)
             if budget is not None and budget.ended:
                 raise HoldfastError(
                     f"discovery did not finish: {budget.ended}. A rulebook is never partial; give it more time "
@@ -113,9 +126,19 @@ class Discovered:
         """Brings the rules to the rows after the changes."""
         if self._wanted is None:
             return Followed({}, {})
-        made = self.make(rows).follow(changes, rows)
+        rules = self.make(rows)
+        made = rules.follow(changes, rows)
         facts = {name: delta for name, (delta, _) in made.items() if delta}
-        return Followed(facts, {name: change for name, (_, change) in made.items()})
+        values = rules.cells.summed().to_arrays() if self._runs is not None and changes else None
+        return Followed(facts, {name: change for name, (_, change) in made.items()}, values)
+
+    def file_values(self, rows: Mapping[str, Rows]) -> Runs | None:
+        """Puts the values of inclusions into runs, for a store to keep."""
+        found = self.make(rows).inclusions if self._wanted is not None else None
+        if found is not None:
+            self._runs = Runs()
+            found.file(self._runs)
+        return self._runs
 
     def since(self, held: RuleSet, rows: Mapping[str, Rows], altered: Collection[str]) -> Followed:
         """What became of the rules that held before tables were altered."""
@@ -134,7 +157,7 @@ class Discovered:
 
     @property
     def has_facts(self) -> bool:
-        """Whether there are facts to be kept; inclusions are found anew from the rows."""
+        """Whether there are facts to be kept about tables."""
         return self._wanted is not None and bool(self._wanted.of_one_table)
 
     def run_on(self, executor: Executor | None) -> None:

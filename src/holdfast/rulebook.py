@@ -18,6 +18,8 @@ from holdfast import outbox
 from holdfast.arrays import Arrays
 from holdfast.discovered import Discovered, Followed, rule_events
 from holdfast.discovery.budget import Budget
+from holdfast.discovery.filed_generator import MEMORY_BUDGET
+from holdfast.discovery.runs import Runs
 from holdfast.discovery.wanted import Sizes, Wanted
 from holdfast.errors import ChangeRefused, HoldfastError, RuleError, SchemaError, StoreError, shown
 from holdfast.executors.executor import Executor
@@ -33,7 +35,7 @@ from holdfast.store.directory import directory_at
 from holdfast.store.disk import Disk
 from holdfast.store.interrupt import uninterrupted
 from holdfast.store.log import Log, Record
-from holdfast.store.step import GROWING, LOG, OUTBOX, QUARANTINE, RULES, WORDS, Step, facts_state, table_state
+from holdfast.store.step import GROWING, LOG, OUTBOX, QUARANTINE, RULES, VALUES, WORDS, Step, facts_state, table_state
 from holdfast.store.store import Store
 from holdfast.table.change import Changes, Part, by_table
 from holdfast.table.dictionary import TextDictionary
@@ -71,16 +73,20 @@ class Rulebook:
         index: str,
         progress: Progress | None,
         executor: Executor | None,
+        memory_budget: int,
     ) -> None:
         """For `create` and `open`."""
-        self._options, self._store = options, store
+        self._options, self._store, self._memory_budget = options, store, memory_budget
         self._index, self._progress, self._executor = index, progress, executor
         self._closed = self._stale = self._read_only = False
         self.needed_from: int | None = None  # the oldest version that somebody has still to be told of
         self._reset(tables, entries)
 
-    def _reset(self, tables: dict[str, TableOptions], entries: tuple[RuleEntry, ...]) -> None:
+    def _reset(
+        self, tables: dict[str, TableOptions], entries: tuple[RuleEntry, ...], values: Runs | None = None
+    ) -> None:
         """Empty tables."""
+        self._values = values  # of inclusions, where they are durable
         self._words = TextDictionary()
         self._rows = {name: Rows(t.schema, t.key) for name, t in tables.items()}
         self._log, self._quarantine, self._rule_log = Log(), Log(), Log()
@@ -92,8 +98,11 @@ class Rulebook:
     def _describe(self, tables: dict[str, TableOptions], entries: tuple[RuleEntry, ...]) -> None:
         """Sets what follows from the tables' columns and the rules."""
         self._tables, self._entries = tables, entries
+        only_inserts = self._options.get("only_inserts", False)
         self._planners = {
-            name: Planner(name, self._rows[name], self._words, options.declared, options.ignored)
+            name: Planner(
+                name, self._rows[name], self._words, options.declared, options.ignored, only_inserts=only_inserts
+            )
             for name, options in tables.items()
         }
         checked = [Checked(entry.value, entry.nulls, entry.predicates) for entry in entries]
@@ -103,7 +112,15 @@ class Rulebook:
         asked = self._options.get("wanted")
         wanted = Wanted.from_json(asked) if asked is not None else None
         named = self._options.get("named", False)
-        self._found = Discovered(wanted, self.schemas, self._words, self._executor, named=named)
+        self._found = Discovered(
+            wanted,
+            self.schemas,
+            self._words,
+            self._executor,
+            named=named,
+            memory_budget=self._memory_budget,
+            runs=self._values,
+        )
 
     # --- making and opening ---------------------------------------------------------------------------------
 
@@ -122,6 +139,7 @@ class Rulebook:
         error: str | None = None,
         max_size: Sizes = "default",
         compare: str = "typed",
+        only_inserts: bool = False,
         time_budget: float | None = None,
         types: Mapping[str, Any] | None = None,
         columns: Names | Mapping[str, Names] | None = None,
@@ -129,6 +147,7 @@ class Rulebook:
         index: str = DEFAULT,
         progress: Progress | None = None,
         executor: Executor | None = None,
+        memory_budget: int = MEMORY_BUDGET,
         keep: int = DEFAULT_KEEP,
         outbox: bool = False,
         disk: Disk | None = None,
@@ -142,21 +161,25 @@ class Rulebook:
 
         `index` is what finds violating pairs: `box`, or for comparison `chain` or `less_than`. `progress` is told,
         while rows are checked, how many of how many are done. On an `executor` (threads, Spark) each index is in parts,
-        which are searched side by side; without one it is in this process. `keep` is how many versions stay open to
-        readers; with `outbox` each of them has what sinks are to be told of it.
+        which are searched side by side; without one it is in this process. `only_inserts`: a promise that makes
+        inclusions cheaper to follow; what deletes or updates rows is refused. `memory_budget`: the most bytes for the
+        values of inclusions in memory, of a durable rulebook; the rest stays in its files. `keep` is how many versions
+        stay open to readers; with `outbox` each of them has what sinks are to be told of it.
         """
-        wanted = Wanted.of(kinds, nulls, max_size, max_error, error, compare)
+        wanted = Wanted.of(kinds, nulls, max_size, max_error, error, compare, only_inserts=only_inserts)
         options: Record = {"nulls": wanted.nulls, "rule_nulls": require_policy(rule_nulls)}
         options |= {"wanted": wanted.to_json() if kinds else None, "named": isinstance(tables, Mapping)}
-        options |= {"keep": require_keep(keep), "outbox": outbox}
+        options |= {"keep": require_keep(keep), "outbox": outbox, "only_inserts": only_inserts}
         settled = Choices(key, types, columns, exclude).settle(read_all(tables))
         made = {name: table for name, (_, table) in settled.items()}
         entries = require_entries([as_entry(rule, rule_nulls) for rule in rules], made)
-        book = cls(made, options, entries, None, index, progress, executor)
+        book = cls(made, options, entries, None, index, progress, executor, memory_budget)
         record = book._load_base({name: source for name, (source, _) in settled.items()}, Budget(time_budget))
         if path is not None:
+            book._values = book._found.file_values(book._rows)
             states, filed = book._states(len(book._words))
             book._store, book._filed = Store.create(directory_at(path, disk), states, book._meta(), record), filed
+            book._refile()
         return book
 
     @classmethod
@@ -169,10 +192,11 @@ class Rulebook:
         index: str = DEFAULT,
         progress: Progress | None = None,
         executor: Executor | None = None,
+        memory_budget: int = MEMORY_BUDGET,
     ) -> Rulebook:
         """The rulebook in a directory, at its newest version; or an older version, to look at only."""
         store = Store.open(directory_at(path, disk), version)
-        book = cls({}, store.manifest.meta["options"], (), store, index, progress, executor)
+        book = cls({}, store.manifest.meta["options"], (), store, index, progress, executor, memory_budget)
         book._load()
         book._read_only = version is not None
         return book
@@ -202,7 +226,8 @@ class Rulebook:
             return self._load()
         meta = self._store.manifest.meta
         tables = {name: TableOptions.from_json(record) for name, record in meta["tables"].items()}
-        self._reset(tables, tuple(RuleEntry.model_validate(record) for record in meta["rules"]))
+        values = Runs(states.pop(VALUES)) if VALUES in states else None
+        self._reset(tables, tuple(RuleEntry.model_validate(record) for record in meta["rules"]), values)
         for name, rows in self._rows.items():
             rows.load(states[table_state(name)][0])
             if self._found.has_facts:
@@ -210,7 +235,7 @@ class Rulebook:
         for name, state in self._growing.items():
             for part in states.get(name, ()):
                 state.merge(part)
-        self._filed = self._lengths()
+        self._filed |= self._lengths()
         for record in self._log.records:
             self._note_batch(record)
         for change in changes:
@@ -224,8 +249,10 @@ class Rulebook:
         return None
 
     @property
-    def _growing(self) -> dict[str, TextDictionary | Log]:
-        return {WORDS: self._words, LOG: self._log, QUARANTINE: self._quarantine, RULES: self._rule_log}
+    def _growing(self) -> dict[str, TextDictionary | Log | Runs]:
+        made: dict[str, TextDictionary | Log | Runs] = {WORDS: self._words, LOG: self._log}
+        made |= {QUARANTINE: self._quarantine, RULES: self._rule_log}
+        return made if self._values is None else made | {VALUES: self._values}
 
     def _lengths(self) -> dict[str, int]:
         return {name: len(state) for name, state in self._growing.items()}
@@ -295,20 +322,24 @@ class Rulebook:
             tables[self._name(name)] = tables[self._name(name)].with_columns(types)
         new = [as_entry(rule, self._options["rule_nulls"]) for rule in rules]
         entries = require_entries([*self._entries, *new], tables)
-        before, found = (self._rows, self._tables, self._entries), self._found
+        before, found, values = (self._rows, self._tables, self._entries), self._found, self._values
         held = found.rules(self._rows) if added else RuleSet()
         try:
             self._rows = self._rows | {name: self._rows[name].widened(tables[name].schema) for name in added}
+            self._values = None if added else values  # columns have new numbers
             self._describe(tables, entries)
             if not added:
                 self._found = found
+            elif values is not None:
+                self._values = self._found.file_values(self._rows)
             step = self._alteration(added, len(new), self._found.since(held, self._rows, added))
             if self._store is not None:
                 touched = {state(name) for name in added for state in (table_state, facts_state)}
+                touched |= {VALUES} if added else set()
                 self._put(self._store, step, len(self._words), self._meta(), touched)
             self._merge(step)
         except BaseException:
-            self._rows = before[0]
+            self._rows, self._values = before[0], values
             self._describe(*before[1:])
             self._stale = self._store is not None
             raise
@@ -437,7 +468,7 @@ class Rulebook:
         events = rule_events(rules, lambda name, pairs: self._named(name, pairs, effects))
         events = [{"version": version, "batch": batch} | event for event in events]
         apart, listed = (Log.delta(some) if some else None for some in (bad, events))
-        return Step(rows, record, apart, listed, told, rules.facts)
+        return Step(rows, record, apart, listed, told, rules.facts, rules.values)
 
     def _named(self, name: str, pairs: Pairs, effects: Mapping[str, Effect]) -> list[Record]:
         """What the rows of a table are called, while the effects are not part of the rows yet."""
@@ -476,8 +507,18 @@ class Rulebook:
             return states
 
         change = step.to_states(self._words.to_arrays(known))
-        store.publish(change, snapshot, step.record, growing=GROWING, meta=meta)
+        growing = [name for name in GROWING if name not in altered]
+        files = store.manifest.states.get(VALUES)
+        store.publish(change, snapshot, step.record, growing=growing, meta=meta)
         self._filed = filed
+        if store.manifest.states.get(VALUES) != files:
+            self._refile()
+
+    def _refile(self) -> None:
+        """Lets values be read from the files that were just made."""
+        if self._store is not None and self._values is not None:
+            self._values.refile(self._store.state(VALUES))
+            self._filed[VALUES] = len(self._values)
 
     def _merge(self, step: Step) -> None:
         """Adds a step to the states; its words are in the dictionary already."""
@@ -488,6 +529,8 @@ class Rulebook:
             self._quarantine.merge(step.bad)
         if step.rules is not None:
             self._rule_log.merge(step.rules)
+        if step.values is not None and self._values is not None:
+            self._values.merge(step.values)
         self._note_batch(step.record)
 
     def _states(
@@ -507,8 +550,10 @@ class Rulebook:
         make[LOG] = lambda: self._log.to_arrays(start[LOG])
         make[QUARANTINE] = lambda: self._quarantine.to_arrays(start[QUARANTINE])
         make[RULES] = lambda: self._rule_log.to_arrays(start[RULES])
+        if self._values is not None:
+            make[VALUES] = partial(self._values.to_arrays, start[VALUES])
         chosen = {name: state() for name, state in make.items() if names is None or name in names}
-        lengths = self._lengths() | {WORDS: words}
+        lengths = self._filed | self._lengths() | {WORDS: words}
         return chosen, {name: lengths[name] if name in chosen else self._filed[name] for name in GROWING}
 
     # --- batches --------------------------------------------------------------------------------------------

@@ -10,8 +10,11 @@ import numpy as np
 from holdfast.arrays import Arrays
 from holdfast.discovery.agree_set import Moved, Tally
 from holdfast.discovery.budget import Budget
+from holdfast.discovery.cells import Cells
 from holdfast.discovery.collapsed import Collapsed
+from holdfast.discovery.filed_generator import MEMORY_BUDGET
 from holdfast.discovery.inclusion import Inclusions
+from holdfast.discovery.runs import Runs
 from holdfast.discovery.table_rules import MOST_PAIRS, TableRules
 from holdfast.discovery.wanted import Wanted
 from holdfast.executors.executor import Executor
@@ -37,16 +40,24 @@ class DatabaseRules:
         *,
         named: bool = False,
         most_pairs: float = MOST_PAIRS,
+        memory_budget: int = MEMORY_BUDGET,
     ) -> None:
-        self._schemas, self.wanted, self._named = schemas, wanted, named
+        self._schemas, self.wanted, self._named, self._executor = schemas, wanted, named, executor
+        self.cells = Cells.empty()  # of the last change
         self.tables = {
             name: TableRules(len(schema), wanted, executor, most_pairs=most_pairs)
             for name, schema in (schemas if wanted.of_one_table else {}).items()
         }
         self.inclusions: Inclusions | None = None
         if "ind" in wanted.kinds:
-            as_text = wanted.compare == "text"
-            self.inclusions = Inclusions(schemas, words, max_error=wanted.max_error, as_text=as_text)
+            self.inclusions = Inclusions(
+                schemas,
+                words,
+                max_error=wanted.max_error,
+                as_text=wanted.compare == "text",
+                only_inserts=wanted.only_inserts,
+                memory_budget=memory_budget,
+            )
 
     def follow(
         self, changes: Mapping[str, RowChange], rows: Mapping[str, Rows], budget: Budget | None = None
@@ -57,7 +68,8 @@ class DatabaseRules:
         if self.inclusions is not None and made:
             first = next(iter(made))
             facts, change = made[first]
-            made[first] = facts, _joined(change, self.inclusions.follow(changes))
+            self.cells, of_inclusions = self.inclusions.follow(changes)
+            made[first] = facts, _joined(change, of_inclusions)
         return made
 
     def _follow_one(self, name: str, change: RowChange, rows: Rows, budget: Budget | None) -> tuple[Arrays, RuleChange]:
@@ -71,17 +83,21 @@ class DatabaseRules:
         added, removed = (self._ruleset(name, found) for found in (after.minus(before), before.minus(after)))
         return delta, RuleChange(added, removed, why)
 
-    def begin(self, rows: Mapping[str, Rows], budget: Budget | None = None) -> None:
-        """Finds the rules of all tables from nothing."""
-        self._begin_inclusions(rows)
+    def begin(self, rows: Mapping[str, Rows], budget: Budget | None = None, runs: Runs | None = None) -> None:
+        """Finds the rules of all tables from nothing; inclusions from the runs of a store, where there are any."""
+        self._begin_inclusions(rows, runs)
         for name, table in self.tables.items():
             arrival = RowChange.arrival(rows[name].ids(), rows[name].codes())
             table.follow(moved_by(arrival, Rows(rows[name].schema)), budget)
 
-    def _begin_inclusions(self, rows: Mapping[str, Rows]) -> None:
-        if self.inclusions is not None:
-            for name, some in rows.items():
-                self.inclusions.load(name, some.codes())
+    def _begin_inclusions(self, rows: Mapping[str, Rows], runs: Runs | None) -> None:
+        if self.inclusions is None:
+            return
+        if runs is not None:
+            self.inclusions.read(runs)
+        else:
+            self.inclusions.load({name: some.codes() for name, some in rows.items()})
+        self.inclusions.run_on(self._executor)
 
     def _ruleset(self, name: str, found: Collapsed, *, errors: bool = False) -> RuleSet:
         known = self.tables[name].errors(found) if errors else None
@@ -94,15 +110,19 @@ class DatabaseRules:
         if self.inclusions is None:
             return RuleSet(RuleSet.joined(parts).blocks, True, self.wanted.limits, how)
         found = RuleSet.joined([*parts, self.inclusions.ruleset(self.inclusions.valid())])
+        how = (*how, f"inclusions: {self.inclusions.values}")
         return RuleSet(found.blocks, True, self.wanted.limits, how, self.inclusions.vacuous())
 
-    def settle(self, rows: Mapping[str, Rows]) -> None:
-        """Brings the rules to facts that were merged. Inclusions are found anew, from the rows."""
-        self._begin_inclusions(rows)
+    def settle(self, rows: Mapping[str, Rows], runs: Runs | None = None) -> None:
+        """Brings the rules to facts that were merged."""
+        self._begin_inclusions(rows, runs)
         for name, table in self.tables.items():
             table.settle(rows[name].codes())
 
     def run_on(self, executor: Executor | None) -> None:
+        self._executor = executor
+        if self.inclusions is not None:
+            self.inclusions.run_on(executor)
         for table in self.tables.values():
             table.run_on(executor)
 

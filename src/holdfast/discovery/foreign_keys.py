@@ -10,6 +10,7 @@ from difflib import SequenceMatcher
 import numpy as np
 
 from holdfast.discovery.inclusion import Attribute, Inclusions
+from holdfast.rules.masks import Numbers
 from holdfast.rules.rule import Ind
 from holdfast.table.dictionary import NULL
 from holdfast.table.kind import Kind
@@ -37,14 +38,15 @@ class ForeignKey:
 
 def foreign_keys(found: Inclusions, rows: Mapping[str, Rows], most_missing: float = MOST_MISSING) -> list[ForeignKey]:
     """Inclusions into a column without duplicates, the likeliest first. O(attributes^2 + values looked at)."""
-    unique = (found.filled == found.distinct) & (found.distinct > 1)
+    filled = np.concatenate([np.count_nonzero(some.codes() != NULL, axis=1) for some in rows.values()])
+    unique = (filled == found.distinct) & (found.distinct > 1)
     near = found.missing <= most_missing * found.distinct[:, None]
     chosen = near & found.comparable & unique[None, :] & (found.distinct > 0)[:, None]
-    made = [_suggestion(found, rows, a, b) for a, b in np.argwhere(chosen).tolist()]
+    made = [_suggestion(found, rows, filled, a, b) for a, b in np.argwhere(chosen).tolist()]
     return sorted(made, key=lambda s: (-s.score, str(s.rule)))
 
 
-def _suggestion(found: Inclusions, rows: Mapping[str, Rows], left: int, right: int) -> ForeignKey:
+def _suggestion(found: Inclusions, rows: Mapping[str, Rows], filled: Numbers, left: int, right: int) -> ForeignKey:
     a, b = found.attributes[left], found.attributes[right]
     share = found.share(left, right)
     coverage = float((found.distinct[left] - found.missing[left, right]) / found.distinct[right])
@@ -62,7 +64,7 @@ def _suggestion(found: Inclusions, rows: Mapping[str, Rows], left: int, right: i
         score += 0.1
     else:
         reasons.append(f"but there are only {found.distinct[left]} different values")
-    if found.filled[left] == found.distinct[left] and a.table != b.table and alike < 0.6:
+    if filled[left] == found.distinct[left] and a.table != b.table and alike < 0.6:
         score -= 0.1
         reasons.append("but the values on the left are all different too")
     if share:

@@ -9,11 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from holdfast.discovery.generator import Cells, Generator, Moves
+from holdfast.discovery.cells import Cells, Gains, Moves, Values
+from holdfast.discovery.filed_generator import MEMORY_BUDGET, FiledGenerator
+from holdfast.discovery.generator import Generator
+from holdfast.discovery.runs import Runs
+from holdfast.discovery.spread_generator import SpreadGenerator
+from holdfast.executors.executor import Executor
 from holdfast.kernels.generator import count_moves
 from holdfast.kernels.grouping import number_values
 from holdfast.rules.change import RuleChange
@@ -23,7 +29,7 @@ from holdfast.rules.rule import Ind, Rule
 from holdfast.rules.ruleset import RuleSet
 from holdfast.table.dictionary import NULL, Codes, TextDictionary
 from holdfast.table.encode import decode_column
-from holdfast.table.identity import TEXT, identities, shown_value
+from holdfast.table.identity import TEXT, Spaces, identities, shown_value
 from holdfast.table.keys import table_for
 from holdfast.table.rows import RowChange
 from holdfast.table.schema import Column, Schema
@@ -43,18 +49,43 @@ class Attribute:
     column: Column
 
 
+class ValueStore(Protocol):
+    """Where values and their clusters are: in memory, in files, or in buckets on an executor."""
+
+    @property
+    def nbytes(self) -> int:
+        """Of the memory of this process."""
+
+    def change(self, cells: Cells) -> Moves:
+        """Merges and extracts cells; those that go come before those that come."""
+
+    def ranges(self) -> Iterator[Cells]:
+        """All cells, by the hash of the value, in some runs."""
+
+    def lacking(self, left: int, right: int, most: int) -> Values:
+        """The first values that one attribute has and the other has not."""
+
+
 class Inclusions:
     """All inclusions between columns of the same kind group. `as_text`: values are compared as they are written.
 
     Within `max_error`, a share of the distinct left values, some may be missing. A column without values is included in
-    everything and says nothing: it is listed apart, as vacuous.
+    everything and says nothing: it is listed apart, as vacuous. `only_inserts`: cells are never taken away.
     """
 
     def __init__(
-        self, schemas: Mapping[str, Schema], words: TextDictionary, *, max_error: float = 0.0, as_text: bool = False
+        self,
+        schemas: Mapping[str, Schema],
+        words: TextDictionary,
+        *,
+        max_error: float = 0.0,
+        as_text: bool = False,
+        only_inserts: bool = False,
+        memory_budget: int = MEMORY_BUDGET,
     ) -> None:
-        self._words, self._max_error, self._as_text = words, max_error, as_text
-        self._texts = TextDictionary() if as_text else words  # of the values as they are written
+        self._words, self._max_error, self._as_text, self._only_inserts = words, max_error, as_text, only_inserts
+        self._memory_budget = memory_budget
+        self._runs: Runs | None = None
         self.attributes = [
             Attribute(name, place, column)
             for name, schema in schemas.items()
@@ -62,10 +93,9 @@ class Inclusions:
         ]
         self._of_table = {n: [i for i, a in enumerate(self.attributes) if a.table == n] for n in schemas}
         self._types = {name: self._by_type(numbers) for name, numbers in self._of_table.items()}
-        self.generator = Generator(len(self.attributes))
         count = len(self.attributes)
+        self.values: ValueStore = self._in_memory()
         self.missing, self.distinct = np.zeros((count, count), np.int64), np.zeros(count, np.int64)
-        self.filled = np.zeros(count, np.int64)  # cells that are not null
         groups = np.array([group_number(a.column, as_text) for a in self.attributes], np.int64)
         self.comparable = (groups[:, None] == groups[None, :]) & ~np.eye(count, dtype=np.bool_)
 
@@ -76,32 +106,60 @@ class Inclusions:
             types.setdefault((column.kind.value, column.scale), []).append(number)
         return list(types.values())
 
-    def load(self, table: str, codes: Codes) -> None:
-        """Follows the first rows of a table, a column at a time. O(cells + clusters)."""
-        before = self.generator.members.copy()
-        for cells in self._cells({table: RowChange.arrival(np.arange(codes.shape[1]), codes)}, 1):
-            np.add.at(self.filled, cells.attributes, cells.amounts)
-            self.generator.change(cells, told=False)
-        self._recount(before)
+    # --- where the values are -------------------------------------------------------------------------------
 
-    def change(self, changes: Mapping[str, RowChange]) -> Moves:
-        """Follows changes of rows; returns the values that changed their cluster. O(changed cells + clusters)."""
+    def load(self, codes: Mapping[str, Codes]) -> None:
+        """Follows the first rows of all tables, in memory, a column at a time. O(cells + clusters)."""
+        generator = self._in_memory()
+        for table, some in codes.items():
+            for cells in self._cells({table: RowChange.arrival(np.arange(some.shape[1]), some)}, 1):
+                self._count(generator.load(cells))
+        self.values = generator
+
+    def read(self, runs: Runs) -> None:
+        """Takes the values from the runs of a store. O(cells + clusters)."""
+        self._runs = runs
+        self.values = filed = FiledGenerator(runs, self._in_memory(), budget=self._memory_budget)
+        for gains in filed.gains():
+            self._count(gains)
+
+    def file(self, runs: Runs) -> None:
+        """Puts all values into runs, which are empty yet; what is in memory may be forgotten from now on."""
+        self._runs = runs
+        runs.merge(Cells.joined(list(self.values.ranges())).to_arrays())
+        if isinstance(self.values, Generator):
+            self.values = FiledGenerator(runs, self.values, budget=self._memory_budget)
+
+    def run_on(self, executor: Executor | None) -> None:
+        """Puts all values into buckets on an executor that works elsewhere, or back."""
+        before = self.values
+        if executor is not None and executor.elsewhere:
+            self.values = SpreadGenerator(executor, len(self.attributes))
+            for cells in before.ranges():
+                self.values.change(cells)
+        elif isinstance(before, SpreadGenerator):
+            self.values = generator = self._in_memory()
+            if self._runs is not None:
+                self.values = FiledGenerator(self._runs, generator, budget=self._memory_budget)
+            else:
+                for cells in before.ranges():
+                    generator.load(cells)
+
+    def _in_memory(self) -> Generator:
+        return Generator(len(self.attributes), only_inserts=self._only_inserts)
+
+    # --- following rows -------------------------------------------------------------------------------------
+
+    def change(self, changes: Mapping[str, RowChange]) -> tuple[Cells, Moves]:
+        """Follows changes of rows; returns the cells that came and went, and the values that changed their cluster.
+        O(changed cells + clusters)."""
         cells = Cells.joined([cells for sign in (-1, 1) for cells in self._cells(changes, sign)])
-        np.add.at(self.filled, cells.attributes, cells.amounts)
-        before = self.generator.members.copy()
-        moves = self.generator.change(cells)
-        if len(moves.values) < _FEW_MOVES:
-            masks = self.generator.masks
-            count_moves(masks, moves.before, moves.after, len(self.attributes), self.missing, self.distinct)
+        moves = self.values.change(cells)
+        if len(moves.before) < _FEW_MOVES:
+            count_moves(moves.masks, moves.before, moves.after, len(self.attributes), self.missing, self.distinct)
         else:
-            self._recount(before)
-        return moves
-
-    def _recount(self, before: Numbers) -> None:
-        """Brings the counts to clusters that had so many members before."""
-        delta = self.generator.members.copy()
-        delta[: len(before)] -= before
-        self._count(np.flatnonzero(delta), delta)
+            self._count(moves.gains())
+        return cells, moves
 
     def _cells(self, changes: Mapping[str, RowChange], sign: int) -> Iterator[Cells]:
         """The cells that go (-1) or come (1): of an update those that it changes. Columns of one type together, or, of
@@ -117,18 +175,18 @@ class Inclusions:
                 codes = np.concatenate([whole[places].reshape(-1), part[places][moved[places]]])
                 owners = np.concatenate(
                     [np.repeat(columns, whole.shape[1]), np.repeat(columns, moved[places].sum(axis=1))]
-                ).astype(np.int32)
+                )
                 known = codes != NULL
                 codes, owners = codes[known], owners[known]
                 if len(codes):
                     yield self._made(self.attributes[columns[0]].column, codes, owners, sign, many)
 
-    def _made(self, column: Column, codes: Codes, owners: npt.NDArray[np.int32], sign: int, many: bool) -> Cells:
+    def _made(self, column: Column, codes: Codes, owners: Numbers, sign: int, many: bool) -> Cells:
         amounts = np.ones(len(codes), np.int64)
         if many:
             codes, amounts = _summed(codes)
             owners = owners[: len(codes)]
-        return Cells(*self._identities(column, codes), owners, sign * amounts)
+        return Cells.made(*self.identities(column, codes), owners, sign * amounts)
 
     def _alike(self, table: str, *, apart: bool) -> list[list[int]]:
         """The attributes of a table, those of one type together."""
@@ -136,19 +194,19 @@ class Inclusions:
             return [[number] for number in self._of_table[table]]
         return self._types[table]
 
-    def _identities(self, column: Column, codes: Codes) -> tuple[Codes, npt.NDArray[np.int16]]:
+    def identities(self, column: Column, codes: Codes) -> tuple[Codes, Spaces]:
+        """What values of a column are compared by."""
         if not self._as_text:
             return identities(column, codes)
         distinct, inverse = np.unique(codes, return_inverse=True)
         texts = decode_column(column, distinct, self._words).cast("string")
-        return self._texts.encode(texts)[inverse.reshape(-1)], np.full(len(codes), TEXT, np.int16)
+        return self._words.encode(texts)[inverse.reshape(-1)], np.full(len(codes), TEXT, np.int16)
 
-    def _count(self, clusters: Numbers, delta: Numbers) -> None:
+    def _count(self, gains: Gains) -> None:
         """Adds what changed numbers of clusters do to `missing` and `distinct`. Sums are exact: far below 2^53."""
-        for first in range(0, len(clusters), _AT_ONCE):
-            some = clusters[first : first + _AT_ONCE]
-            bits = unpack(self.generator.masks[some], len(self.attributes)).astype(np.float64)
-            weighted = bits * delta[some].astype(np.float64)[:, None]
+        for first in range(0, len(gains.masks), _AT_ONCE):
+            bits = unpack(gains.masks[first : first + _AT_ONCE], len(self.attributes)).astype(np.float64)
+            weighted = bits * gains.counts[first : first + _AT_ONCE].astype(np.float64)[:, None]
             self.missing += np.rint(weighted.T @ (1.0 - bits)).astype(np.int64)
             self.distinct += np.rint(weighted.sum(axis=0)).astype(np.int64)
 
@@ -161,18 +219,23 @@ class Inclusions:
             near = self.missing / np.maximum(self.distinct, 1)[:, None] <= self._max_error
         return np.asarray(near & (self.distinct > 0)[:, None] & self.comparable)
 
+    def exact_pairs(self) -> list[Pair]:
+        """The attributes that are included in others without exception."""
+        found = (self.missing == 0) & (self.distinct > 0)[:, None] & self.comparable
+        return [(a, b) for a, b in np.argwhere(found).tolist()]
+
     def vacuous(self) -> tuple[str, ...]:
         """The columns without a value."""
         empty = [a for a, count in zip(self.attributes, self.distinct.tolist(), strict=True) if not count]
         return tuple(f"{quoted(a.table)}.{quoted(a.column.name)}" for a in empty)
 
-    def follow(self, changes: Mapping[str, RowChange]) -> RuleChange:
-        """What changes of rows do to the inclusions."""
+    def follow(self, changes: Mapping[str, RowChange]) -> tuple[Cells, RuleChange]:
+        """What changes of rows do to the inclusions, and their cells."""
         before = self.valid()
-        moves = self.change(changes)
+        cells, moves = self.change(changes)
         after = self.valid()
         if (before == after).all():
-            return RuleChange()
+            return cells, RuleChange()
         added, removed = self.ruleset(after & ~before), self.ruleset(before & ~after)
         lost = frozenset(self.rule(a, b) for a, b in np.argwhere(before & ~after).tolist() if not self.distinct[a])
 
@@ -180,7 +243,7 @@ class Inclusions:
             pair = self.pair(rule)
             return None if pair is None or rule in lost else self.deciding_value(moves, *pair)
 
-        return RuleChange(added, removed, value=value, vacuous=lost)
+        return cells, RuleChange(added, removed, value=value, vacuous=lost)
 
     def share(self, left: int, right: int) -> float:
         """The share of distinct left values that are missing on the right."""
@@ -208,21 +271,20 @@ class Inclusions:
 
     def missing_values(self, left: int, right: int, most: int = 10) -> list[object]:
         """The first values of one attribute that the other does not have. O(values)."""
-        masks = self.generator.masks
-        bad = has(masks, left) & ~has(masks, right)
-        found = np.flatnonzero(bad[self.generator.cluster_of[: self.generator.used]])[:most]
-        return [self.value(v) for v in found.tolist()]
-
-    def value(self, number: int) -> object:
-        """A value for people."""
-        return shown_value(int(self.generator.numbers[number]), int(self.generator.spaces[number]), self._texts)
+        return self._shown(self.values.lacking(left, right, most))
 
     def deciding_value(self, moves: Moves, left: int, right: int) -> object:
-        """A value that left or entered the difference of two attributes with these moves; None if there is none."""
-        masks = self.generator.masks
-        bad = has(masks, left) & ~has(masks, right)
+        """The first value that left or entered the difference of two attributes with these moves; None if there is
+        none."""
+        bad = has(moves.masks, left) & ~has(moves.masks, right)
         found = np.flatnonzero(bad[moves.before] != bad[moves.after])
-        return self.value(int(moves.values[found[0]])) if len(found) else None
+        shown = self._shown(Values(moves.values.numbers[found], moves.values.spaces[found]).first(1))
+        return shown[0] if shown else None
+
+    def _shown(self, values: Values) -> list[object]:
+        """Values for people."""
+        pairs = zip(values.numbers.tolist(), values.spaces.tolist(), strict=True)
+        return [shown_value(number, space, self._words) for number, space in pairs]
 
 
 def _summed(codes: Codes) -> tuple[Codes, Numbers]:

@@ -31,6 +31,7 @@ class Wanted:
     max_error: float = 0.0
     error: str | None = None
     compare: str = "typed"  # the values of inclusions, or as `text`
+    only_inserts: bool = False  # the promise that nothing is ever deleted or updated
 
     @classmethod
     def of(
@@ -41,6 +42,8 @@ class Wanted:
         max_error: float = 0.0,
         error: str | None = None,
         compare: str = "typed",
+        *,
+        only_inserts: bool = False,
     ) -> Wanted:
         """Checked, with defaults for what was left open."""
         kinds = (kinds,) if isinstance(kinds, str) else tuple(dict.fromkeys(kinds))
@@ -60,7 +63,7 @@ class Wanted:
             if isinstance(max_size, Mapping):
                 raise NotAvailable("inclusions of several columns are not in this version: max_size for ind is 1")
             sizes["ind"] = 1
-        return cls(kinds, require_policy(nulls), sizes, float(max_error), error, compare)
+        return cls(kinds, require_policy(nulls), sizes, float(max_error), error, compare, only_inserts)
 
     @property
     def of_one_table(self) -> tuple[str, ...]:
@@ -84,6 +87,7 @@ class Wanted:
             "max_error": self.max_error,
             "error": self.error,
             "compare": self.compare,
+            "only_inserts": self.only_inserts,
         }
 
     @classmethod

@@ -13,7 +13,8 @@ from holdfast.kernels.hashing import mix
 from holdfast.kernels.sets import AHEAD, ONE, bit_of, copy_set, lowest, ones, place_of
 
 DONE, MORE_VALUES, MORE_PAIRS, MORE_CLUSTERS = 0, 1, 2, 3
-AT, VALUES, PAIRS, CLUSTERS, MOVES, SEEN = 0, 1, 2, 3, 4, 5  # the places of `state`; nobody asks what was seen
+# the places of `state`; nobody asks what was seen
+AT, VALUES, PAIRS, CLUSTERS, MOVES, SEEN, ONLY_INSERTS = 0, 1, 2, 3, 4, 5, 6
 FREE, GONE = np.int64(-1), np.int64(-2)  # keys of pairs
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _SHIFT = np.int64(16)
@@ -102,8 +103,8 @@ def change_cells(
 ):  # fmt: skip
     """Adds amounts (negative: takes) of values to attributes, from state[AT] on. `members[cluster]` follows; moved[k]
     are the values that changed their cluster, one after the other, and moved_from[k] the cluster they had, unless there
-    is no room for any. Returns what there must be more room for, to be called again, or DONE. O(1) for each cell,
-    expected."""
+    is no room for any. With only inserts nothing is counted: `counts` and the pairs stay as they are. Returns what
+    needs more room, to be called again, or DONE. O(1) for each cell, expected."""
     hashes, entries = np.empty(AHEAD, np.uint64), np.empty(AHEAD, np.int32)
     first = stop = state[AT]
     while state[AT] < cells.shape[0]:
@@ -121,7 +122,7 @@ def change_cells(
         if value_table[at] == 0:
             value = state[VALUES]
             numbers[value], spaces[value] = cells[i], cell_spaces[i]
-            clusters[value], counts[value] = 0, 0
+            clusters[value] = 0
             state[VALUES] += 1
             value_table[at] = state[VALUES]
         value = np.int64(value_table[at]) - 1
@@ -129,7 +130,11 @@ def change_cells(
         before = np.int64(clusters[value])
         has = masks[before, attribute >> 6] & bit_of(attribute)
         state[AT] += 1
-        if has and sizes[before] == 1:
+        if state[ONLY_INSERTS]:
+            if has:
+                continue
+            after = neighbour(before, attribute, cluster_table, masks, sizes, state)
+        elif has and sizes[before] == 1:
             counts[value] += amount
             if counts[value] != 0:
                 continue
@@ -168,6 +173,42 @@ def put(keys, counts, key, count, state):
     if keys[place] == FREE:
         state[PAIRS] += 1
     keys[place], counts[place] = key, count
+
+
+@kernel
+def are_known(cells, cell_spaces, table, numbers, spaces, out):
+    """out[i]: whether a value has been met. O(1) each, expected."""
+    for i in range(cells.shape[0]):
+        found = hash_value(cells[i], cell_spaces[i])
+        out[i] = table[value_place(table, numbers, spaces, cells[i], cell_spaces[i], found)] != 0
+
+
+@kernel
+def list_cells(
+    values, numbers, spaces, clusters, counts, pair_keys, pair_counts, masks, sizes, only_inserts,
+    out_numbers, out_spaces, out_attributes, out_amounts,
+):  # fmt: skip
+    """The cells of some values, in their order. With only inserts each amount is one. Returns how many there are. O(1)
+    each, expected."""
+    used = 0
+    for i in range(values.shape[0]):
+        value = values[i]
+        cluster = np.int64(clusters[value])
+        for w in range(masks.shape[1]):
+            rest = masks[cluster, w]
+            while rest:
+                attribute = 64 * w + lowest(rest)
+                rest &= rest - ONE
+                amount = np.int64(1)
+                if not only_inserts:
+                    if sizes[cluster] == 1:
+                        amount = np.int64(counts[value])
+                    else:
+                        amount = np.int64(pair_counts[pair_place(pair_keys, (value << _SHIFT) | attribute)])
+                out_numbers[used], out_spaces[used] = numbers[value], spaces[value]
+                out_attributes[used], out_amounts[used] = attribute, amount
+                used += 1
+    return used
 
 
 @kernel

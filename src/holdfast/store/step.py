@@ -9,8 +9,8 @@ from holdfast.arrays import Arrays
 from holdfast.store.log import Log, Record
 from holdfast.table.rows import RowDelta
 
-WORDS, LOG, QUARANTINE, RULES, OUTBOX = "words", "log", "quarantine", "rules", "outbox"
-GROWING = (WORDS, LOG, QUARANTINE, RULES)  # states that are only added to
+WORDS, LOG, QUARANTINE, RULES, VALUES, OUTBOX = "words", "log", "quarantine", "rules", "values", "outbox"
+GROWING = (WORDS, LOG, QUARANTINE, RULES, VALUES)  # states that are only added to
 _TABLE, _FACTS = "table/", "facts/"
 
 
@@ -26,8 +26,8 @@ def facts_state(name: str) -> str:
 
 @dataclass(frozen=True)
 class Step:
-    """Rows, a record for the log, what was kept apart, which rules came and went, what is to be told to sinks, and the
-    facts that rules are read from."""
+    """Rows, a record for the log, what was kept apart, which rules came and went, what is to be told to sinks; the
+    facts and the cells that rules are read from."""
 
     rows: dict[str, RowDelta]
     record: Record
@@ -35,15 +35,15 @@ class Step:
     rules: Arrays | None = None
     outbox: Arrays | None = None
     facts: dict[str, Arrays] = field(default_factory=dict)
+    values: Arrays | None = None
 
     def to_states(self, words: Arrays) -> dict[str, Arrays]:
         """The step and its words, as the store keeps them: only what is not empty."""
         states: dict[str, Arrays] = {table_state(name): delta.to_arrays() for name, delta in self.rows.items() if delta}
         states |= {facts_state(name): delta for name, delta in self.facts.items()}
         states[LOG] = Log.delta([self.record])
-        for name, some in ((QUARANTINE, self.bad), (RULES, self.rules), (OUTBOX, self.outbox)):
-            if some is not None:
-                states[name] = some
+        parts = ((QUARANTINE, self.bad), (RULES, self.rules), (OUTBOX, self.outbox), (VALUES, self.values))
+        states |= {name: some for name, some in parts if some is not None}
         return states | ({WORDS: words} if len(words["ends"]) else {})
 
     @classmethod
@@ -52,7 +52,8 @@ class Step:
         log = Log()
         log.merge(states[LOG])
         facts = _named(states, _FACTS)
-        return cls(rows, log.records[0], states.get(QUARANTINE), states.get(RULES), facts=facts)
+        bad, rules, values = (states.get(name) for name in (QUARANTINE, RULES, VALUES))
+        return cls(rows, log.records[0], bad, rules, facts=facts, values=values)
 
 
 def _named(states: Mapping[str, Arrays], prefix: str) -> dict[str, Arrays]:

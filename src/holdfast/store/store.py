@@ -82,8 +82,12 @@ class Store:
 
     def load(self) -> tuple[dict[str, list[dict[str, Any]]], list[dict[str, dict[str, Any]]]]:
         """The files of each state, and the states of each change after them, mapped; every checksum is verified."""
-        states = {name: [self._read(ref)[name] for ref in refs] for name, refs in self.manifest.states.items()}
+        states = {name: self.state(name) for name in self.manifest.states}
         return states, [self._read(ref) for ref in self.manifest.changes]
+
+    def state(self, name: str) -> list[dict[str, Any]]:
+        """The files of one state, mapped."""
+        return [self._read(ref)[name] for ref in self.manifest.states[name]]
 
     def change(self, version: int) -> dict[str, dict[str, Any]]:
         """What a kept version changed."""

@@ -109,6 +109,9 @@ class _Events:
         )
 
 
+_PROMISED = "a row would go or change, but this rulebook was promised only inserts"
+
+
 class Planner:
     """Works out what a change does to `rows` without touching them."""
 
@@ -119,9 +122,11 @@ class Planner:
         words: TextDictionary,
         declared: Sequence[str] = (),
         ignored: Sequence[str] = (),
+        *,
+        only_inserts: bool = False,
     ) -> None:
-        """`declared` columns are cast to their kind, `ignored` ones are passed over."""
-        self.name, self.rows, self.words = name, rows, words
+        """`declared` columns are cast to their kind, `ignored` ones are passed over. `only_inserts`: nothing may go."""
+        self.name, self.rows, self.words, self._only_inserts = name, rows, words, only_inserts
         self.declared, self.ignored = declared, frozenset(ignored)
         self._few = FewRows(rows.schema, words)
         self._known_types: pa.Schema | None = None  # Arrow types that were seen to fit, in the order of the columns
@@ -263,6 +268,9 @@ class Planner:
         """The net effect, and the reason for each event that stands in its way."""
         if events.reasons:
             return Effect(RowDelta.nothing(len(self.rows.schema))), events.reasons
+        if self._only_inserts and (events.sign < 0).any():
+            reasons = {int(i): _PROMISED for i in np.flatnonzero(events.sign < 0)}
+            return Effect(RowDelta.nothing(len(self.rows.schema))), reasons
         if self.rows.key:
             return self._by_key(events)
         return self._by_value(events)
