@@ -247,6 +247,29 @@ def inds(database, groups, max_error=0.0):
     return found
 
 
+def wide_inds(database, groups, most=None):
+    """The maximal INDs of two columns and more whose parts all hold, and each of whose left sides has a tuple."""
+
+    def holds_on_some(rule):
+        left = [tuple(t[c] for c in rule.left) for t in database[rule.left_table]]
+        return any(None not in a for a in left) and not violations(rule, database, "sql")
+
+    unary, found = inds(database, groups), set()
+    for lt, rt in {(rule.left_table, rule.right_table) for rule in unary}:
+        pairs = [(r.left[0], r.right[0]) for r in unary if (r.left_table, r.right_table) == (lt, rt)]
+        for chosen in subsets(pairs, most):
+            if len(chosen) > 1 and all(len({p[side] for p in chosen}) == len(chosen) for side in (0, 1)):
+                parts = [Ind(lt, tuple(a for a, _ in p), rt, tuple(b for _, b in p)) for p in subsets(chosen) if p]
+                if all(holds_on_some(part) for part in parts):
+                    found.add(parts[-1])
+    return {r for r in found if not any(r != o and _is_part(r, o) for o in found)}
+
+
+def _is_part(rule, other):
+    pairs, others = (set(zip(r.left, r.right, strict=True)) for r in (rule, other))
+    return (rule.left_table, rule.right_table) == (other.left_table, other.right_table) and pairs < others
+
+
 # --- tables under change -------------------------------------------------------------------------------------
 
 

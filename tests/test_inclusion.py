@@ -359,6 +359,74 @@ def test_inclusions_of_a_book_on_spark(spark, tmp_path):
     assert set(mine.apply(change).rules.removed) == set(theirs.apply(change).rules.removed)
 
 
+@given(data=st.data())
+@settings(max_examples=cases(60))
+def test_wide_inclusions_follow_the_rows(data):
+    """Two tables of three columns; all widths, and a limit."""
+    names, most = ("a", "b", "c"), data.draw(st.sampled_from([2, None]))
+    model = {"r": [], "s": []}
+    types = {n: dict.fromkeys(names, "text") for n in model}
+    letters = data.draw(st.sampled_from([["x", "y", None], ["x", "y"], ["x", None]]))
+    cells = st.tuples(*[st.sampled_from(letters)] * 3)
+
+    def frame(rows):
+        return pa.table({c: pa.array([row[i] for row in rows], pa.string()) for i, c in enumerate(names)})
+
+    book = hf.Rulebook.create(None, {n: frame([]) for n in model}, kinds=("ind",), max_size={"ind": most}, types=types)
+    known, before = set(), None
+    for _ in range(data.draw(st.integers(1, 4))):
+        name = data.draw(st.sampled_from(["r", "s"]))
+        gone = data.draw(st.lists(st.sampled_from(model[name]), max_size=2)) if model[name] else []
+        gone = [row for i, row in enumerate(gone) if gone[:i].count(row) < model[name].count(row)]
+        new = data.draw(st.lists(cells, max_size=3))
+        model[name] = naive.apply_by_value(model[name], gone, new)
+        out = book.apply(hf.Change(inserts=frame(new), deletes=frame(gone), table=name))
+        database = {n: [dict(zip(names, row, strict=True)) for row in rows] for n, rows in model.items()}
+        groups = {(n, c): "t" for n in model for c in names}
+        expected = naive.inds(database, groups) | naive.wide_inds(database, groups, most)
+        assert set(book.rules()) == expected
+        assert set(out.rules.added) == expected - known and set(out.rules.removed) == known - expected
+        for side, rules in ((before, expected - known), (database, known - expected)):
+            for rule in rules:
+                value = out.rules.value(rule)
+                if len(rule.left) > 1 and value is not None:
+                    assert tuple(value) in missing_tuples(rule, side)
+                assert not (value is None and side is database and missing_tuples(rule, side))
+        for rule in known - expected:
+            assert (rule in out.rules.vacuous) == (not left_tuples(rule, database))
+        known, before = expected, database
+
+
+def left_tuples(rule, database):
+    found = {tuple(row[c] for c in rule.left) for row in database[rule.left_table]}
+    return {t for t in found if None not in t}
+
+
+def missing_tuples(rule, database):
+    right = {tuple(row[c] for c in rule.right) for row in database[rule.right_table]}
+    return left_tuples(rule, database) - right
+
+
+def test_a_composite_foreign_key():
+    items = pa.table({"order": [1, 1, 2], "line": [1, 2, 1], "qty": [5, 6, 7]})
+    notes = pa.table({"order": [1, 2, 2, 1], "line": [2, 1, 1, 1]})
+    rules = hf.discover({"items": items, "notes": notes}, ("ind",), max_size=2)
+    composite = hf.Ind("notes", ("order", "line"), "items", ("order", "line"))
+    assert composite in set(rules)
+    found = hf.foreign_keys({"items": items, "notes": notes})
+    assert found[0].rule == composite and "has no duplicates" in found[0].reasons[0]
+    twice = {"items": pa.concat_tables([items, items]), "notes": notes}
+    assert composite not in [key.rule for key in hf.foreign_keys(twice)]
+
+
+def test_a_search_for_wide_inclusions_ends_in_time():
+    """Sixty columns of the same few values: far too many candidates."""
+    rng = np.random.default_rng(0)
+    table = pa.table({f"c{i}": rng.integers(0, 3, 200) for i in range(60)})
+    rules = hf.discover({"t": table}, ("ind",), max_size=None, time_budget=1.0)
+    assert not rules.complete and "time budget of 1 s" in rules.limits and len(rules) >= 60 * 59
+
+
 def _frame(rows):
     ids = pa.array(list(rows), pa.int64())
     sides = [pa.array([row[i] for row in rows.values()], pa.string()) for i in range(2)]

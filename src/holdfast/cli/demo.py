@@ -80,8 +80,8 @@ def _write(stream: Stream, place: Path, batches: int, size: int, log: Console) -
         "book": "book",
         "tables": {n: {"base": f"base/{n}.parquet", "key": list(key)} for n, key in stream.keys.items()},
         "rules": list(stream.rules),
-        "kinds": ["key", "fd"],
-        "max_size": 2,
+        "kinds": ["key", "fd", "ind"],
+        "max_size": {"key": 2, "fd": 2},
         "source": {"kind": "files", "path": "landing", "files_per_batch": 1},
         "keep": batches + 1,
         "sinks": [{"kind": "parquet", "path": "told"}],
@@ -102,7 +102,8 @@ def _show_tables(out: Console, book: Rulebook) -> None:
 def _show_found(out: Console, book: Rulebook, most: int = 3) -> None:
     """Some of the rules that were found without being asked for."""
     found = book.found()
-    out.print(f"found {len(found.of('key')):,} keys and {len(found.of('fd')):,} FDs of up to 2 columns, such as:")
+    keys, fds, inds = (f"{len(found.of(kind)):,}" for kind in ("key", "fd", "ind"))
+    out.print(f"found {keys} keys and {fds} FDs of up to 2 columns, and {inds} inclusions, such as:")
     for block in found.blocks:
         for rule, text, error, _ in block.shortest(most).with_details():
             out.print(f"  {text}: {sentence(rule, block.rank, error)}", highlight=False, markup=False)
@@ -159,6 +160,7 @@ def _show_summary(out: Console, path: str, place: Path) -> None:
         out.print(f"{len(book.found()):,} found rules hold; {len(changes):,} came or went, the last ones:")
         for change in changes[-3:]:
             why = f" (rows {change['t']} and {change['s']})" if change["t"] else ""
+            why = why or (f" (value {change['value']})" if change["value"] else "")
             out.print(f"  version {change['version']}: {change['change']} {change['rule']}{why}", highlight=False)
     told = pq.read_table(place / "told" / "violations").num_rows if (place / "told" / "violations").exists() else 0
     out.print(f"{told:,} violations that came or went were told to the Parquet sink, each once")

@@ -15,13 +15,14 @@ from rich.progress import Progress as Bar
 from holdfast.cli.books import Files, Form, Key, Types, announce
 from holdfast.cli.files import keys_of, size_of, tables_of, types_of
 from holdfast.cli.output import Format, as_csv, as_json, print_table
-from holdfast.cli.rules import SHOWN, MaxError, MaxSize, Measure, records_of
+from holdfast.cli.rules import SHOWN, Compare, MaxError, MaxSize, Measure, records_of
 from holdfast.discover import TIME_BUDGET, discover, foreign_keys
 from holdfast.discovery.budget import Progress
 from holdfast.discovery.foreign_keys import ForeignKey
 from holdfast.discovery.wanted import AVAILABLE
 from holdfast.errors import HoldfastError
 from holdfast.rules.ruleset import RuleSet
+from holdfast.table.read import read
 
 Kinds = Annotated[
     list[str] | None,
@@ -38,7 +39,8 @@ def discover_command(
     nulls: DiscoveryNulls = "equal",
     max_error: MaxError = 0.0,
     error: Measure = None,
-    max_size: MaxSize = "5",
+    max_size: MaxSize = "default",
+    compare: Compare = "typed",
     time_budget: Annotated[
         float, typer.Option(help="Seconds, after which what is proven is shown; 0 for no limit.")
     ] = TIME_BUDGET,
@@ -53,13 +55,15 @@ def discover_command(
     announce()
     tables, kinds = tables_of(files), tuple(kind or AVAILABLE)
     with discovery_bar() as progress:
+        sources = {n: read(file, n) for n, file in tables.items()} if isinstance(tables, dict) else read(tables)
         rules = discover(
-            tables,
+            sources,
             kinds,
             nulls=nulls,
             max_error=max_error,
             error=error,
             max_size=size_of(max_size),
+            compare=compare,
             time_budget=time_budget or None,
             key=keys_of(key or []),
             types=types_of(type or []),
@@ -68,7 +72,7 @@ def discover_command(
     if not rules.complete:
         print(f"holdfast: not complete: {', '.join(rules.limits)}; every rule shown holds", file=sys.stderr)
     names = list(tables) if isinstance(tables, dict) else [tables.stem]
-    likely = foreign_keys(tables, types=types_of(type or [])) if "ind" in kinds and len(names) > 1 else []
+    likely = foreign_keys(sources, types=types_of(type or [])) if "ind" in kinds and len(names) > 1 else []
     _print(rules, likely, names, nulls, format, every)
 
 

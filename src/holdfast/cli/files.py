@@ -87,6 +87,8 @@ def size_of(text: str) -> Sizes:
     """`3`, or `none` for no limit."""
     if text == "none":
         return None
+    if text == "default":
+        return text
     if not text.isdigit():
         raise HoldfastError(f"--max-size is a number or none, not {text!r}")
     return int(text)

@@ -17,7 +17,11 @@ MaxError = Annotated[
 Measure = Annotated[
     str | None, typer.Option("--error", help="How error is measured: g3 (rows to remove) or g1 (pairs).")
 ]
-MaxSize = Annotated[str, typer.Option(help="Most columns of a key or a left side; none for no limit.")]
+MaxSize = Annotated[
+    str, typer.Option(help="Most columns of a key, a left side or an inclusion; none: no limit. Default: 5, 5 and 1.")
+]
+
+Compare = Annotated[str, typer.Option(help="How inclusions compare values: typed (by kind), or all as text.")]
 
 
 def records_of(rules: RuleSet, most: int | None) -> list[list[Record]]:

@@ -17,12 +17,13 @@ from holdfast.discovery.inclusion import Inclusions
 from holdfast.discovery.runs import Runs
 from holdfast.discovery.table_rules import MOST_PAIRS, TableRules
 from holdfast.discovery.wanted import Wanted
+from holdfast.discovery.wide_inclusion import WideInclusions
 from holdfast.executors.executor import Executor
 from holdfast.rules.change import Pair, RuleChange
 from holdfast.rules.masks import has, mask_of
 from holdfast.rules.rule import Fd, Key, Rule
 from holdfast.rules.ruleset import RuleSet
-from holdfast.table.dictionary import TextDictionary
+from holdfast.table.dictionary import Codes, TextDictionary
 from holdfast.table.rows import RowChange, Rows
 from holdfast.table.schema import Schema
 
@@ -49,6 +50,7 @@ class DatabaseRules:
             for name, schema in (schemas if wanted.of_one_table else {}).items()
         }
         self.inclusions: Inclusions | None = None
+        self._wide: WideInclusions | None = None
         if "ind" in wanted.kinds:
             self.inclusions = Inclusions(
                 schemas,
@@ -58,6 +60,8 @@ class DatabaseRules:
                 only_inserts=wanted.only_inserts,
                 memory_budget=memory_budget,
             )
+            if wanted.sizes["ind"] != 1:
+                self._wide = WideInclusions(self.inclusions, wanted.sizes["ind"])
 
     def follow(
         self, changes: Mapping[str, RowChange], rows: Mapping[str, Rows], budget: Budget | None = None
@@ -68,8 +72,12 @@ class DatabaseRules:
         if self.inclusions is not None and made:
             first = next(iter(made))
             facts, change = made[first]
-            self.cells, of_inclusions = self.inclusions.follow(changes)
-            made[first] = facts, _joined(change, of_inclusions)
+            self.cells, unary = self.inclusions.follow(changes)
+            change = _joined(change, unary)
+            if self._wide is not None:
+                after = {name: _codes_after(changes.get(name), some) for name, some in rows.items()}
+                change = _joined(change, self._wide.follow(after, self.cells))
+            made[first] = facts, change
         return made
 
     def _follow_one(self, name: str, change: RowChange, rows: Rows, budget: Budget | None) -> tuple[Arrays, RuleChange]:
@@ -85,12 +93,12 @@ class DatabaseRules:
 
     def begin(self, rows: Mapping[str, Rows], budget: Budget | None = None, runs: Runs | None = None) -> None:
         """Finds the rules of all tables from nothing; inclusions from the runs of a store, where there are any."""
-        self._begin_inclusions(rows, runs)
         for name, table in self.tables.items():
             arrival = RowChange.arrival(rows[name].ids(), rows[name].codes())
             table.follow(moved_by(arrival, Rows(rows[name].schema)), budget)
+        self._begin_inclusions(rows, runs, budget)
 
-    def _begin_inclusions(self, rows: Mapping[str, Rows], runs: Runs | None) -> None:
+    def _begin_inclusions(self, rows: Mapping[str, Rows], runs: Runs | None, budget: Budget | None = None) -> None:
         if self.inclusions is None:
             return
         if runs is not None:
@@ -98,6 +106,8 @@ class DatabaseRules:
         else:
             self.inclusions.load({name: some.codes() for name, some in rows.items()})
         self.inclusions.run_on(self._executor)
+        if self._wide is not None:
+            self._wide.begin({name: some.codes() for name, some in rows.items()}, budget)
 
     def _ruleset(self, name: str, found: Collapsed, *, errors: bool = False) -> RuleSet:
         known = self.tables[name].errors(found) if errors else None
@@ -110,6 +120,8 @@ class DatabaseRules:
         if self.inclusions is None:
             return RuleSet(RuleSet.joined(parts).blocks, True, self.wanted.limits, how)
         found = RuleSet.joined([*parts, self.inclusions.ruleset(self.inclusions.valid())])
+        if self._wide is not None:
+            found = RuleSet.joined([found, self._wide.ruleset()])
         how = (*how, f"inclusions: {self.inclusions.values}")
         return RuleSet(found.blocks, True, self.wanted.limits, how, self.inclusions.vacuous())
 
@@ -128,9 +140,24 @@ class DatabaseRules:
 
 
 def _joined(first: RuleChange, second: RuleChange) -> RuleChange:
-    """Two changes of different kinds of rule as one."""
+    """Two changes of different rules as one."""
+    if not second:
+        return first
     added, removed = (RuleSet.joined([getattr(c, side) for c in (first, second)]) for side in ("added", "removed"))
-    return replace(first, added=added, removed=removed, value=second.value, vacuous=second.vacuous)
+
+    def value(rule: Rule) -> object:
+        decided = first.value(rule)
+        return second.value(rule) if decided is None else decided
+
+    return replace(first, added=added, removed=removed, value=value, vacuous=first.vacuous | second.vacuous)
+
+
+def _codes_after(change: RowChange | None, rows: Rows) -> Codes:
+    """The codes of the rows after a change."""
+    if change is None:
+        return rows.codes()
+    moved = moved_by(change, rows)
+    return np.concatenate([moved.stay_codes, moved.new_codes], axis=1)
 
 
 def moved_by(change: RowChange, rows: Rows) -> Moved:

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 
 import numpy as np
+import numpy.typing as npt
 
-from holdfast.discovery.inclusion import Attribute, Inclusions
+from holdfast.discovery.inclusion import Attribute, Inclusions, Pair
+from holdfast.discovery.wide_inclusion import WideInclusions
 from holdfast.rules.masks import Numbers
 from holdfast.rules.rule import Ind
-from holdfast.table.dictionary import NULL
+from holdfast.table.dictionary import NULL, Codes
+from holdfast.table.keys import groups
 from holdfast.table.kind import Kind
 from holdfast.table.rows import Rows
 
 MOST_MISSING = 0.3  # share of the left values
+_MOST_COLUMNS = 4
+_ALIKE = 0.6  # names
 _KEY_WORDS = {"id", "key", "code", "no", "nr", "num", "number", "fk", "pk", "ref"}
 
 
@@ -37,26 +42,48 @@ class ForeignKey:
 
 
 def foreign_keys(found: Inclusions, rows: Mapping[str, Rows], most_missing: float = MOST_MISSING) -> list[ForeignKey]:
-    """Inclusions into a column without duplicates, the likeliest first. O(attributes^2 + values looked at)."""
-    filled = np.concatenate([np.count_nonzero(some.codes() != NULL, axis=1) for some in rows.values()])
+    """Inclusions into a column without duplicates, the likeliest first; and of several columns with names alike, into
+    columns that have no duplicates only together. O(attributes^2 + values looked at)."""
+    codes = {name: some.codes() for name, some in rows.items()}
+    filled = np.concatenate([np.count_nonzero(some != NULL, axis=1) for some in codes.values()])
     unique = (filled == found.distinct) & (found.distinct > 1)
     near = found.missing <= most_missing * found.distinct[:, None]
     chosen = near & found.comparable & unique[None, :] & (found.distinct > 0)[:, None]
-    made = [_suggestion(found, rows, filled, a, b) for a, b in np.argwhere(chosen).tolist()]
+    made = [_suggestion(found, codes, filled, a, b) for a, b in np.argwhere(chosen).tolist()]
+    made += _composite(found, codes, unique)
     return sorted(made, key=lambda s: (-s.score, str(s.rule)))
 
 
-def _suggestion(found: Inclusions, rows: Mapping[str, Rows], filled: Numbers, left: int, right: int) -> ForeignKey:
+def _composite(found: Inclusions, codes: Mapping[str, Codes], unique: npt.NDArray[np.bool_]) -> Iterator[ForeignKey]:
+    """Inclusions of several columns into a key of just these."""
+
+    def eligible(pair: Pair) -> bool:
+        a, b = (found.attributes[x] for x in pair)
+        return a.table != b.table and not unique[pair[1]] and _alike(a, b) >= _ALIKE
+
+    wide = WideInclusions(found, _MOST_COLUMNS, eligible)
+    wide.begin(codes)
+    for rule, candidate in wide.found.items():
+        left, right = (wide.tuples([pair[side] for pair in candidate], codes) for side in (0, 1))
+        used, there = (len(np.unique(groups(some, np.arange(len(some))))) for some in (left, right))
+        if there == codes[rule.right_table].shape[1] > 1:
+            share = used / there
+            key = f"{rule.right_table}({', '.join(rule.right)})"
+            reasons = (f"{key} has no duplicates", "the names are alike", f"{_percent(share)} of its values are used")
+            yield ForeignKey(rule, 0.8 + 0.2 * share, 0.0, (), reasons)
+
+
+def _suggestion(found: Inclusions, codes: Mapping[str, Codes], filled: Numbers, left: int, right: int) -> ForeignKey:
     a, b = found.attributes[left], found.attributes[right]
     share = found.share(left, right)
     coverage = float((found.distinct[left] - found.missing[left, right]) / found.distinct[right])
     alike = _alike(a, b)
     reasons = [f"{b.table}.{b.column.name} has no duplicates"]
     score = 0.5 * alike + 0.2 * min(1.0, coverage)
-    if alike >= 0.6:
+    if alike >= _ALIKE:
         reasons.append("the names are alike")
     reasons.append(f"{_percent(coverage)} of its values are used")
-    if _counts_up(b, rows[b.table]) and alike < 0.6:
+    if _counts_up(b, codes[b.table]) and alike < _ALIKE:
         reasons.append("but it counts up from a small number, so any small numbers are among its values")
     else:
         score += 0.2
@@ -64,7 +91,7 @@ def _suggestion(found: Inclusions, rows: Mapping[str, Rows], filled: Numbers, le
         score += 0.1
     else:
         reasons.append(f"but there are only {found.distinct[left]} different values")
-    if filled[left] == found.distinct[left] and a.table != b.table and alike < 0.6:
+    if filled[left] == found.distinct[left] and a.table != b.table and alike < _ALIKE:
         score -= 0.1
         reasons.append("but the values on the left are all different too")
     if share:
@@ -79,11 +106,11 @@ def _percent(share: float) -> str:
     return f"{100 * share:.0f} %" if share >= 0.1 else f"{100 * share:.2g} %"
 
 
-def _counts_up(attribute: Attribute, rows: Rows) -> bool:
+def _counts_up(attribute: Attribute, rows: Codes) -> bool:
     """Whether a column is a surrogate id: whole numbers without large gaps from a small one on."""
     if attribute.column.kind is not Kind.INTEGER:
         return False
-    codes = rows.codes()[attribute.place]
+    codes = rows[attribute.place]
     codes = codes[codes != NULL]
     return bool(len(codes) and 0 <= codes.min() <= 1000 and codes.max() - codes.min() < 4 * len(codes) + 100)
 

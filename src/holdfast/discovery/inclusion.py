@@ -271,17 +271,17 @@ class Inclusions:
 
     def missing_values(self, left: int, right: int, most: int = 10) -> list[object]:
         """The first values of one attribute that the other does not have. O(values)."""
-        return self._shown(self.values.lacking(left, right, most))
+        return self.shown(self.values.lacking(left, right, most))
 
     def deciding_value(self, moves: Moves, left: int, right: int) -> object:
         """The first value that left or entered the difference of two attributes with these moves; None if there is
         none."""
         bad = has(moves.masks, left) & ~has(moves.masks, right)
         found = np.flatnonzero(bad[moves.before] != bad[moves.after])
-        shown = self._shown(Values(moves.values.numbers[found], moves.values.spaces[found]).first(1))
+        shown = self.shown(Values(moves.values.numbers[found], moves.values.spaces[found]).first(1))
         return shown[0] if shown else None
 
-    def _shown(self, values: Values) -> list[object]:
+    def shown(self, values: Values) -> list[object]:
         """Values for people."""
         pairs = zip(values.numbers.tolist(), values.spaces.tolist(), strict=True)
         return [shown_value(number, space, self._words) for number, space in pairs]

@@ -59,10 +59,6 @@ class Wanted:
         if compare not in ("typed", "text"):
             raise HoldfastError(f"compare is 'typed' or 'text', not {shown(compare)}")
         sizes = {kind: _size(max_size, kind) for kind in kinds}
-        if "ind" in kinds and sizes["ind"] != 1:
-            if isinstance(max_size, Mapping):
-                raise NotAvailable("inclusions of several columns are not in this version: max_size for ind is 1")
-            sizes["ind"] = 1
         return cls(kinds, require_policy(nulls), sizes, float(max_error), error, compare, only_inserts)
 
     @property

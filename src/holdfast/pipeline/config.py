@@ -134,9 +134,11 @@ class Pipeline(_Model):
     tables: dict[str, TableConfig] = Field(min_length=1)
     rules: str | list[str | dict[str, Any]] = Field([], description="A rule file, or rules.")
     kinds: list[str] = Field([], description="Kinds of rules to discover and maintain: key, fd, ind.")
-    max_size: int | Literal["default"] | None = Field(
-        "default", description="Most columns of a discovered key or left side; null for no limit."
+    max_size: int | dict[str, int | None] | Literal["default"] | None = Field(
+        "default", description="Most columns of a key, left side or inclusion, or {kind: number}; null for no limit."
     )
+    compare: Literal["typed", "text"] = Field("typed", description="How inclusions compare values.")
+    only_inserts: bool = Field(False, description="A promise: what deletes or updates rows is refused.")
     max_error: float = Field(0.0, ge=0, lt=1, description="Discover rules that are wrong up to this share, too.")
     error: Literal["g1", "g3"] | None = Field(None, description="How error is measured: g3 (rows) or g1 (pairs).")
     nulls: Literal["equal", "distinct", "sql"] = "equal"

@@ -133,6 +133,8 @@ def make_book(pipeline: Pipeline, spark: SparkSession | None) -> bool:
         {name: _base(pipeline, name, spark) for name in pipeline.tables},
         kinds=pipeline.kinds,
         max_size=pipeline.max_size,
+        compare=pipeline.compare,
+        only_inserts=pipeline.only_inserts,
         max_error=pipeline.max_error,
         error=pipeline.error,
         rules=entries_of(Path(rules) if isinstance(rules, str) else rules),
