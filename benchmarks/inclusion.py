@@ -1,16 +1,19 @@
-"""Inclusion dependencies: `python -m benchmarks.inclusion [scale ...]` (scales: 0.1 1 wide; all by default).
+"""Inclusion dependencies: `python -m benchmarks.inclusion [part ...]` (0.1 1 wide durable spark; all by default).
 
 CPU of one thread on TPC-H (61 attributes; tpchgen-cli in the environment of the peers): everything from the Parquet
-files, then changes of lineitem. The SQL way, an anti-join for each pair of comparable columns in DuckDB (one thread),
-is timed on a sample of the pairs in the same run. The limits are those of the inclusion issue.
+files, then changes of lineitem; a durable rulebook (elapsed time, published); buckets on Spark (elapsed time). The SQL
+way, an anti-join for each pair of comparable columns in DuckDB (one thread), is timed on a sample of the pairs in the
+same run. The limits are those of the inclusion issue.
 """
 
 from __future__ import annotations
 
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import duckdb
@@ -20,7 +23,12 @@ import pyarrow as pa
 from benchmarks import peers
 from benchmarks.agree import told
 from benchmarks.measure import machine
+from holdfast.discovery.generator import Generator
 from holdfast.discovery.inclusion import Inclusions
+from holdfast.executors.spark import SparkExecutor
+from holdfast.pipeline.session import running
+from holdfast.rulebook import Rulebook
+from holdfast.table.change import Change
 from holdfast.table.dictionary import Codes, TextDictionary
 from holdfast.table.encode import encode_table
 from holdfast.table.kind import Kind
@@ -39,6 +47,10 @@ def generated(scale: str, home: Path) -> list[Path]:
     return sorted(home.glob("*.parquet"))
 
 
+def by_name(files: list[Path]) -> dict[str, Path]:
+    return {file.stem: file for file in files}
+
+
 def loaded(files: list[Path]) -> tuple[Inclusions, dict[str, Codes], float]:
     """The inclusions of some files, and what finding them took, reading included."""
     read(min(files, key=lambda file: file.stat().st_size))  # what the first file needs is there
@@ -49,12 +61,18 @@ def loaded(files: list[Path]) -> tuple[Inclusions, dict[str, Codes], float]:
         schemas[file.stem] = schema_of(source)
         codes[file.stem] = encode_table(schemas[file.stem], source.table, words).codes
     found = Inclusions(schemas, words)
-    for name, some in codes.items():
-        found.load(name, some)
+    found.load(codes)
     return found, codes, time.process_time() - started
 
 
-def timed_change(found: Inclusions, table: str, codes: Codes, rows: int, runs: int = 5) -> dict[str, float]:
+def timed_change(
+    found: Inclusions,
+    table: str,
+    codes: Codes,
+    rows: int,
+    runs: int = 5,
+    clock: Callable[[], float] = time.process_time,
+) -> dict[str, float]:
     """The least time for some rows to go, to come again, and to be changed in three columns and back."""
     ids, none = np.arange(rows), RowChange.nothing(len(codes))
     some = np.ascontiguousarray(codes[:, :rows])
@@ -69,9 +87,9 @@ def timed_change(found: Inclusions, table: str, codes: Codes, rows: int, runs: i
     least = dict.fromkeys(changes, float("inf"))
     for _ in range(runs):
         for what, change in changes.items():
-            started = time.process_time()
+            started = clock()
             found.follow({table: change})
-            least[what] = min(least[what], time.process_time() - started)
+            least[what] = min(least[what], clock() - started)
     return least
 
 
@@ -99,8 +117,15 @@ def tpch(scale: str) -> float:
         found, codes, seconds = loaded(files)
         rows = sum(some.shape[1] for some in codes.values())
         pairs = int(found.distinct.sum())
-        note = f"{rows:,} rows, {int(found.valid().sum())} INDs, {found.generator.nbytes / pairs:.0f} bytes a pair (40)"
+        note = f"{rows:,} rows, {int(found.valid().sum())} INDs, {found.values.nbytes / pairs:.0f} bytes a pair (40)"
         told(f"TPC-H {scale}: from nothing", seconds, static, note)
+        schemas = {name: Schema(tuple(a.column for a in found.attributes if a.table == name)) for name in codes}
+        only = Inclusions(schemas, TextDictionary(), only_inserts=True)
+        started = time.process_time()
+        only.load(codes)
+        note = f"{only.values.nbytes / pairs:.0f} bytes a pair"
+        told(f"TPC-H {scale}: the generator alone, only inserts", time.process_time() - started, None, note)
+        del only
         seconds = 0.0
         for rows, limit in ((1, one), (1000, thousand), (100_000, many)):
             for what, seconds in timed_change(found, "lineitem", codes["lineitem"], rows).items():
@@ -122,9 +147,11 @@ def wide() -> None:
         own = 1_000_000 + 60_000 * i + rng.integers(0, 60_000, (20, 20_000))
         shared = rng.integers(0, common, (20, 20_000))
         codes[name] = np.where(rng.random((20, 20_000)) < 0.1, shared, own)
-        found.load(name, codes[name])
-    clusters = int((found.generator.members > 0).sum())
-    note = f"{found.generator.used:,} values, {clusters:,} clusters"
+    found.load(codes)
+    generator = found.values
+    assert isinstance(generator, Generator)
+    clusters = int((generator.members > 0).sum())
+    note = f"{generator.used:,} values, {clusters:,} clusters"
     times = timed_change(found, "t0", codes["t0"], 1000)
     told("400 attributes: 1,000 rows inserted", times["inserted"], 0.1, note)
     started = time.process_time()
@@ -132,17 +159,78 @@ def wide() -> None:
     told("400 attributes: listing all INDs", time.process_time() - started, 0.05, f"{len(rules):,}")
 
 
+def durable(scale: str = "1") -> None:
+    """One row of lineitem through a durable rulebook: published, so by the clock."""
+    with tempfile.TemporaryDirectory() as place:
+        files = by_name(generated(scale, Path(place) / "tpch"))
+        started = time.perf_counter()
+        book = Rulebook.create(
+            Path(place) / "book", files, kinds=("ind",), key={"lineitem": ["l_orderkey", "l_linenumber"]}
+        )
+        print(f"  durable rulebook of TPC-H {scale}: made in {time.perf_counter() - started:.1f} s")
+        one = read(files["lineitem"]).table.slice(1000, 1)
+        place_of = one.schema.get_field_index("l_comment")
+        other = one.set_column(place_of, one.schema.field(place_of), [pa.array(["x"], one.schema.field(place_of).type)])
+        changes = {
+            "deleted": Change(deletes=one, table="lineitem"),
+            "inserted": Change(inserts=one, table="lineitem"),
+            "updated": Change(updates=(one, other), table="lineitem"),
+            "updated back": Change(updates=(other, one), table="lineitem"),
+        }
+        for state in ("", ", reopened"):
+            if state:
+                book.close()
+                started = time.perf_counter()
+                book = Rulebook.open(Path(place) / "book")
+                opened = time.perf_counter() - started
+                book.rules()
+                print(f"  opened in {opened:.1f} s, its inclusions in {time.perf_counter() - started - opened:.2f} s")
+            times: dict[str, list[float]] = {what: [] for what in changes}
+            for _ in range(5):
+                for what, change in changes.items():
+                    started = time.perf_counter()
+                    book.apply(change)
+                    times[what].append(time.perf_counter() - started)
+            for what, some in times.items():
+                told(
+                    f"TPC-H {scale}: one durable row {what}{state}",
+                    statistics.median(some),
+                    0.02,
+                    f"first {1000 * some[0]:.0f} ms",
+                )
+        print(f"  {book.rules().how[-1]}")
+        book.close()
+
+
+def on_spark(scale: str = "1") -> None:
+    """100,000 rows of lineitem, values in buckets on `local[2]`; by the clock."""
+    with tempfile.TemporaryDirectory() as place:
+        found, codes, _ = loaded(generated(scale, Path(place)))
+        with running() as spark:
+            started = time.perf_counter()
+            found.run_on(SparkExecutor(spark, Path(place) / "buckets"))
+            print(f"  values of TPC-H {scale} in buckets on Spark after {time.perf_counter() - started:.1f} s")
+            for what, seconds in timed_change(
+                found, "lineitem", codes["lineitem"], 100_000, 2, time.perf_counter
+            ).items():
+                told(f"TPC-H {scale}: 100,000 lineitem rows {what} on Spark", seconds, 8.0)
+
+
 def main() -> None:
     print(machine(), pa.__version__, flush=True)
     warm()
     if not peers.available():
         sys.exit("TPC-H cannot be generated here")
-    chosen = sys.argv[1:] or ["0.1", "1", "wide"]
-    times = {scale: tpch(scale) for scale in chosen if scale != "wide"}
+    chosen = sys.argv[1:] or ["0.1", "1", "wide", "durable", "spark"]
+    times = {scale: tpch(scale) for scale in chosen if scale in LIMITS}
     if len(times) == 2:
         print(f"  1,000 rows at SF 1 against SF 0.1: {times['1'] / times['0.1']:.2f}x (<= 1.5x)")
     if "wide" in chosen:
         wide()
+    if "durable" in chosen:
+        durable()
+    if "spark" in chosen:
+        on_spark()
 
 
 if __name__ == "__main__":

@@ -2,8 +2,9 @@
 
 Without Spark the process dies at a random elementary operation of the disk: between a file and the manifest, inside the
 publication, while old versions are removed, between the manifest and a sink, inside a sink. With Spark it is `holdfast
-watch`, killed with its JVM at a random moment. Afterwards rules, violations, history and sinks must be those of a run
-that nothing disturbed.
+watch`, killed with its JVM at a random moment. After each kill the rulebook is that of a version of a run that nothing
+disturbed, and the rules in its files are those of its rows. At the end rules, violations, history and sinks must be
+those of that run.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 from ruamel.yaml import YAML
 
-from holdfast import Rulebook
+from holdfast import Rulebook, discover
 from holdfast.generate import orders
 from holdfast.pipeline.config import load_pipeline
 from holdfast.pipeline.sources import stream_of
@@ -32,6 +33,7 @@ from holdfast.store.disk import Disk
 
 BATCHES = 30
 STREAM = orders(300, 5)
+SIZES = {"key": 2, "fd": 2, "ind": 2}
 
 
 def prepare(home: Path, batches: int = BATCHES) -> Path:
@@ -49,6 +51,8 @@ def prepare(home: Path, batches: int = BATCHES) -> Path:
         "keep": 3,
         "tables": {name: {"base": f"{name}.parquet", "key": list(key)} for name, key in STREAM.keys.items()},
         "rules": list(STREAM.rules),
+        "kinds": ["key", "fd", "ind"],
+        "max_size": SIZES,
         "source": {"kind": "files", "path": "landing", "files_per_batch": 1},
         "sinks": [{"kind": "parquet", "path": "told"}],
     }
@@ -109,7 +113,20 @@ def answer(home: Path) -> dict:
     return json.loads(json.dumps(made | {"rules": rules, "told": told}, default=str))
 
 
-def run_killed(file: Path, choose: random.Random, kills: int, *, spark: bool, batches: int) -> int:
+def require_whole(home: Path, expected: dict) -> None:
+    """Whatever version a kill left is one of the undisturbed run, and its rules are those of its rows."""
+    if not (home / "book" / "manifests").exists() or not any((home / "book" / "manifests").glob("[0-9]*")):
+        return
+    with Rulebook.open(home / "book") as book:
+        history = json.loads(json.dumps(book.history().drop_columns(["time"]).to_pylist(), default=str))
+        assert history == expected["history"][: len(history)], f"another history after a kill at {book.version}"
+        tables = {name: book.table(name) for name in STREAM.tables}
+        types = {name: {c.name: c.type_text for c in schema.columns} for name, schema in book.schemas.items()}
+        found = discover(tables, ("key", "fd", "ind"), max_size=SIZES, types=types, time_budget=None)
+        assert book.found() == found, f"other rules than those of the rows after a kill at {book.version}"
+
+
+def run_killed(file: Path, choose: random.Random, kills: int, expected: dict, *, spark: bool, batches: int) -> int:
     """Runs until the stream is done, killing at most so often; how often it came to that."""
     killed, operations = 0, batches * 30
     while True:
@@ -118,6 +135,7 @@ def run_killed(file: Path, choose: random.Random, kills: int, *, spark: bool, ba
         if done:
             return killed
         killed += 1
+        require_whole(file.parent, expected)
 
 
 def _run_process(file: Path, limit: int | None) -> bool:
@@ -163,7 +181,8 @@ def check(kills: int, *, spark: bool, seed: int, most_per_stream: int = 12, batc
         while done < kills:
             streams += 1
             file = prepare(home / f"stream{streams}", batches)
-            done += run_killed(file, choose, min(kills - done, most_per_stream), spark=spark, batches=batches)
+            most = min(kills - done, most_per_stream)
+            done += run_killed(file, choose, most, expected, spark=spark, batches=batches)
             _require_same(answer(file.parent), expected, streams)
             shutil.rmtree(file.parent)
             print(f"{done} kills, {streams} streams: the same", flush=True)

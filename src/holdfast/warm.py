@@ -6,9 +6,15 @@ import numpy as np
 import pyarrow as pa
 
 from holdfast.discovery.agree_set import Moved
+from holdfast.discovery.cells import Cells
 from holdfast.discovery.cover import covers_after, minimal_covers
+from holdfast.discovery.filed_generator import FiledGenerator
+from holdfast.discovery.generator import Generator
+from holdfast.discovery.runs import Runs
+from holdfast.discovery.spread_generator import SpreadGenerator
 from holdfast.discovery.table_rules import TableRules
 from holdfast.discovery.wanted import Wanted
+from holdfast.executors.threads import ThreadExecutor
 from holdfast.indexes.box_arrays import empty_box, renumbered
 from holdfast.kernels.box_entries import fill
 from holdfast.kernels.compiled import is_cached
@@ -35,6 +41,7 @@ def warm() -> None:
             book.apply(Change(inserts=[("x", "y", 5, 6)]))
             book.apply(Change(inserts=pa.table({"a": TEXTS, "b": TEXTS, "n": NUMBERS, "m": NUMBERS})))
     warm_discovery()
+    warm_inclusions()
     box = empty_box(1, 1)
     Handle(box).call(fill, np.array([[1], [2]]), np.zeros(1, np.int32), np.array([0]), np.array([1]), 0)
     renumbered(box, np.zeros(1, np.int32), 1)
@@ -55,6 +62,22 @@ def warm_discovery() -> None:
 
     edges = np.array([[0b011], [0b110]], np.uint64)
     covers_after(minimal_covers(edges, 3), edges[:1], edges[1:], edges[1:], 3)
+
+
+def warm_inclusions() -> None:
+    """Keeps values in files and in buckets."""
+    cells = Cells.made(NUMBERS, 0 * np.array(NUMBERS), np.array(NUMBERS) % 2, 0 * np.array(NUMBERS) + 1)
+    memory, runs = Generator(2), Runs()
+    memory.load(cells)
+    for part in memory.ranges():
+        runs.merge(part.to_arrays())
+    filed = FiledGenerator(runs, Generator(2))
+    filed.change(cells)
+    runs.merge(cells.summed().to_arrays())
+    runs.refile([runs.to_arrays(), runs.to_arrays()])
+    for part in runs.ranges(100):
+        part.clusters(2)
+    SpreadGenerator(ThreadExecutor(1), 2).change(cells)
 
 
 def is_warm() -> bool:

@@ -84,9 +84,10 @@ class Generator:
 
     @property
     def nbytes(self) -> int:
-        """Of the values and their counts."""
-        arrays = (self._values, self.numbers, self.spaces, self.cluster_of, self._counts)
-        return sum(a.nbytes for a in (*arrays, self._pair_keys, self._pair_counts))
+        """Of the values and their counts; room that was never touched is no memory."""
+        records = (self.numbers, self.spaces, self.cluster_of, self._counts)
+        tables = (self._values, self._pair_keys, self._pair_counts)
+        return sum(a[: self.used].nbytes for a in records) + sum(a.nbytes for a in tables)
 
     def clusters(self) -> dict[tuple[int, ...], int]:
         """The attribute clustering: {attributes: how many values}, for tests."""
@@ -176,7 +177,7 @@ class Generator:
         return "values in memory"
 
     def _more_values(self) -> None:
-        room = len(self.numbers) * 3 // 2
+        room = 2 * len(self.numbers)
         for name in ("numbers", "spaces", "cluster_of", *(() if self.only_inserts else ("_counts",))):
             setattr(self, name, _grown(getattr(self, name), room))
         if len(self._values) < _SPARSE * room:

@@ -34,10 +34,12 @@ from holdfast.table.keys import table_for
 from holdfast.table.rows import RowChange
 from holdfast.table.schema import Column, Schema
 
+Mask = npt.NDArray[np.bool_]
 Pair = tuple[int, int]  # an attribute that is in another
 _AT_ONCE = 2048  # clusters whose numbers changed
 _FEW_MOVES = 200_000  # of values: with more, whole clusters are counted
 _MANY = 10_000  # rows, among whose values equal ones are looked for
+_ROWS = 1 << 20  # at a time: memory that was just used is used again
 
 
 @dataclass(frozen=True)
@@ -99,12 +101,13 @@ class Inclusions:
         groups = np.array([group_number(a.column, as_text) for a in self.attributes], np.int64)
         self.comparable = (groups[:, None] == groups[None, :]) & ~np.eye(count, dtype=np.bool_)
 
-    def _by_type(self, numbers: list[int]) -> list[list[int]]:
+    def _by_type(self, numbers: list[int]) -> list[tuple[Numbers, Numbers]]:
+        """The attributes of a table, those of one type together, and their places in it."""
         types: dict[tuple[str, int], list[int]] = {}
         for number in numbers:
             column = self.attributes[number].column
             types.setdefault((column.kind.value, column.scale), []).append(number)
-        return list(types.values())
+        return [(np.array(some), np.array([self.attributes[n].place for n in some])) for some in types.values()]
 
     # --- where the values are -------------------------------------------------------------------------------
 
@@ -135,8 +138,7 @@ class Inclusions:
         before = self.values
         if executor is not None and executor.elsewhere:
             self.values = SpreadGenerator(executor, len(self.attributes))
-            for cells in before.ranges():
-                self.values.change(cells)
+            self.values.change(Cells.joined(list(before.ranges())))
         elif isinstance(before, SpreadGenerator):
             self.values = generator = self._in_memory()
             if self._runs is not None:
@@ -162,37 +164,41 @@ class Inclusions:
         return cells, moves
 
     def _cells(self, changes: Mapping[str, RowChange], sign: int) -> Iterator[Cells]:
-        """The cells that go (-1) or come (1): of an update those that it changes. Columns of one type together, or, of
-        many rows, one after the other, each value once."""
+        """The cells that go (-1) or come (1): of an update those that it changes."""
         for table, change in changes.items():
             whole, part = (
                 (change.deleted_codes, change.old_codes) if sign < 0 else (change.inserted_codes, change.new_codes)
             )
-            moved = change.old_codes != change.new_codes
-            many = whole.shape[1] + part.shape[1] > _MANY
-            for columns in self._alike(table, apart=many):
-                places = [self.attributes[c].place for c in columns]
-                codes = np.concatenate([whole[places].reshape(-1), part[places][moved[places]]])
-                owners = np.concatenate(
-                    [np.repeat(columns, whole.shape[1]), np.repeat(columns, moved[places].sum(axis=1))]
-                )
-                known = codes != NULL
+            rows = whole.shape[1] + part.shape[1]
+            if rows:
+                moved = change.old_codes != change.new_codes
+                yield from (self._of_many if rows > _MANY else self._of_few)(table, whole, part, moved, sign)
+
+    def _of_few(self, table: str, whole: Codes, part: Codes, moved: Mask, sign: int) -> Iterator[Cells]:
+        """Columns of one type together."""
+        for columns, places in self._types[table]:
+            codes = whole[places].reshape(-1)
+            owners = np.repeat(columns, whole.shape[1])
+            if part.shape[1]:
+                codes = np.concatenate([codes, part[places][moved[places]]])
+                owners = np.concatenate([owners, np.repeat(columns, moved[places].sum(axis=1))])
+            known = codes != NULL
+            if not known.all():
                 codes, owners = codes[known], owners[known]
+            if len(codes):
+                column = self.attributes[columns[0]].column
+                yield Cells.made(*self.identities(column, codes), owners, np.full(len(codes), sign))
+
+    def _of_many(self, table: str, whole: Codes, part: Codes, moved: Mask, sign: int) -> Iterator[Cells]:
+        """A column after the other, some rows at a time, equal values together."""
+        for number in self._of_table[table]:
+            attribute = self.attributes[number]
+            mine = whole[attribute.place], part[attribute.place][moved[attribute.place]]
+            for some in (codes[i : i + _ROWS] for codes in mine for i in range(0, len(codes), _ROWS)):
+                codes, amounts = _summed(some)
                 if len(codes):
-                    yield self._made(self.attributes[columns[0]].column, codes, owners, sign, many)
-
-    def _made(self, column: Column, codes: Codes, owners: Numbers, sign: int, many: bool) -> Cells:
-        amounts = np.ones(len(codes), np.int64)
-        if many:
-            codes, amounts = _summed(codes)
-            owners = owners[: len(codes)]
-        return Cells.made(*self.identities(column, codes), owners, sign * amounts)
-
-    def _alike(self, table: str, *, apart: bool) -> list[list[int]]:
-        """The attributes of a table, those of one type together."""
-        if apart:
-            return [[number] for number in self._of_table[table]]
-        return self._types[table]
+                    owners = np.full(len(codes), number)
+                    yield Cells.made(*self.identities(attribute.column, codes), owners, sign * amounts)
 
     def identities(self, column: Column, codes: Codes) -> tuple[Codes, Spaces]:
         """What values of a column are compared by."""
@@ -288,7 +294,9 @@ class Inclusions:
 
 
 def _summed(codes: Codes) -> tuple[Codes, Numbers]:
-    """Values and how often each comes: of cells with few values, each value once."""
+    """Values without nulls, and how often each comes: of cells with few values, each value once."""
+    known = codes != NULL
+    codes = codes if known.all() else codes[known]
     numbers = np.empty(len(codes), np.int32)
     distinct = number_values(codes, table_for(len(codes)), numbers)
     if 2 * distinct >= len(codes):

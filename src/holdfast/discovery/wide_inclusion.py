@@ -34,7 +34,7 @@ class WideInclusions:
     the unary ones that are `eligible`."""
 
     def __init__(
-        self, inclusions: Inclusions, most: int | None, eligible: Callable[[Pair], bool] | None = None
+        self, inclusions: Inclusions, most: int | None, eligible: Callable[[Pair], bool] = lambda _: True
     ) -> None:
         self._of, self._most, self._eligible = inclusions, most, eligible
         self._status: dict[Candidate, Status] = {}
@@ -78,9 +78,8 @@ class WideInclusions:
     def _by_tables(self) -> Iterator[list[Pair]]:
         """The unary inclusions between each two tables."""
         tables = [attribute.table for attribute in self._of.attributes]
-        pairs = sorted(
-            filter(self._eligible or bool, self._of.exact_pairs()), key=lambda p: (tables[p[0]], tables[p[1]], p)
-        )
+        chosen = filter(self._eligible, self._of.exact_pairs())
+        pairs = sorted(chosen, key=lambda p: (tables[p[0]], tables[p[1]], p))
         for _, some in groupby(pairs, key=lambda p: (tables[p[0]], tables[p[1]])):
             yield list(some)
 

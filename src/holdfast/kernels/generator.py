@@ -80,16 +80,25 @@ def single_of(masks, cluster):
 
 
 @part
-def look_ahead(cells, spaces, first, stop, table, numbers, clusters, hashes, entries):
+def look_ahead(
+    cells, cell_spaces, attributes, first, stop, table, numbers, spaces, clusters, counts,
+    pair_keys, pair_counts, sizes, hashes, entries,
+):  # fmt: skip
     """The hashes of the next cells, and a touch of what they will look at, for the memory to serve it together."""
-    mask, seen = np.uint64(table.shape[0] - 1), np.int64(0)
+    mask, pair_mask, seen = np.uint64(table.shape[0] - 1), np.uint64(pair_keys.shape[0] - 1), np.int64(0)
     for i in range(first, stop):
-        hashes[i - first] = hash_value(cells[i], spaces[i])
+        hashes[i - first] = hash_value(cells[i], cell_spaces[i])
     for k in range(stop - first):
         entries[k] = table[hashes[k] & mask]
     for k in range(stop - first):
-        if entries[k] > 0:
-            seen ^= numbers[entries[k] - 1] ^ clusters[entries[k] - 1]
+        value = np.int64(entries[k]) - 1
+        if value >= 0:
+            seen ^= numbers[value] ^ spaces[value]
+            if counts.shape[0]:
+                seen ^= counts[value]
+                if sizes[clusters[value]] > 1:
+                    place = mix(np.uint64((value << _SHIFT) | np.int64(attributes[first + k]))) & pair_mask
+                    seen ^= pair_keys[place] ^ pair_counts[place]
     return seen
 
 
@@ -111,7 +120,10 @@ def change_cells(
         i = state[AT]
         if i == stop:
             first, stop = i, min(i + AHEAD, cells.shape[0])
-            state[SEEN] = look_ahead(cells, cell_spaces, first, stop, value_table, numbers, clusters, hashes, entries)
+            state[SEEN] = look_ahead(
+                cells, cell_spaces, attributes, first, stop, value_table, numbers, spaces, clusters, counts,
+                pair_keys, pair_counts, sizes, hashes, entries,
+            )  # fmt: skip
         if state[VALUES] + 1 >= numbers.shape[0]:
             return MORE_VALUES
         if state[PAIRS] + 2 >= (pair_keys.shape[0] * 5) // 8:
@@ -213,10 +225,13 @@ def list_cells(
 
 @kernel
 def enter_values(table, numbers, spaces, used):
-    """A table of the first `used` values. O(1) each, expected."""
+    """A table of the first `used` values, which are all different. O(1) each, expected."""
+    mask = np.uint64(table.shape[0] - 1)
     for value in range(used):
-        found = hash_value(numbers[value], spaces[value])
-        table[value_place(table, numbers, spaces, numbers[value], spaces[value], found)] = value + 1
+        at = hash_value(numbers[value], spaces[value]) & mask
+        while table[at] != 0:
+            at = (at + ONE) & mask
+        table[at] = value + 1
 
 
 @kernel

@@ -1,6 +1,7 @@
 """Strings to codes: an open-addressing table over an append-only byte store.
 
-A slot is one 64-bit word: the upper 32 bits of the string's hash above its code + 1; zero is free.
+A slot is one 64-bit word: the upper 32 bits of the string's hash above its code + 1; zero is free. The place of a
+slot are the uppermost bits of the hash: a larger table is filled from the slots alone, from front to back.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import numpy as np
 
 from holdfast.kernels.compiled import kernel, part
 from holdfast.kernels.hashing import hash_bytes
+from holdfast.kernels.sets import ones
 
 _LOW = np.uint64(0xFFFFFFFF)
 _HIGH = np.uint64(0xFFFFFFFF00000000)
@@ -25,18 +27,26 @@ def same_bytes(left, left_start, right, right_start, length):
 
 
 @part
-def look_ahead(data, offsets, first, stop, slots, ends, hashes):
-    """Hashes a block of strings and touches what they will look at, so that the memory serves them together."""
-    mask = np.uint64(slots.shape[0] - 1)
+def shift_of(slots):
+    """By how much a hash is shifted to be a place."""
+    return np.uint64(64) - np.uint64(ones(np.uint64(slots.shape[0] - 1)))
+
+
+@part
+def look_ahead(data, offsets, first, stop, slots, ends, stored, hashes, met):
+    """Hashes a block of strings and touches what they will look at, so that the memory serves them together. Returns
+    what it saw, for somebody to use: or the compiler would leave it out."""
+    shift = shift_of(slots)
     for i in range(first, stop):
         hashes[i - first] = hash_bytes(data, offsets[i], offsets[i + 1])
-    seen = np.uint64(0)
     for i in range(stop - first):
-        seen ^= slots[hashes[i] & mask]
+        met[i] = slots[hashes[i] >> shift]
     for i in range(stop - first):
-        slot = slots[hashes[i] & mask]
-        if slot != _ZERO:
-            seen ^= np.uint64(ends[np.int64(slot & _LOW) - 1])
+        code = np.int64(met[i] & _LOW) - 1
+        met[i] = np.uint64(min(ends[code - 1], stored.shape[0] - 1)) if code > 0 else _ZERO
+    seen = np.int64(0)
+    for i in range(stop - first):
+        seen += stored[met[i]]
     return seen
 
 
@@ -48,12 +58,14 @@ def encode_strings(data, offsets, valid, null, slots, stored, ends, size, out):
     that would overfill the table or the store, and returns (strings done, dictionary size); the caller grows
     and calls again with the rest. O(bytes) expected.
     """
-    mask = np.uint64(slots.shape[0] - 1)
+    mask, shift = np.uint64(slots.shape[0] - 1), shift_of(slots)
     limit = slots.shape[0] // 2
-    hashes = np.empty(_BLOCK, np.uint64)
+    hashes, met = np.empty(_BLOCK, np.uint64), np.empty(_BLOCK, np.uint64)
     for i in range(out.shape[0]):
         if i % _BLOCK == 0:
-            look_ahead(data, offsets, i, min(i + _BLOCK, out.shape[0]), slots, ends, hashes)
+            out[i] = look_ahead(
+                data, offsets, i, min(i + _BLOCK, out.shape[0]), slots, ends, stored, hashes, met
+            )  # fmt: skip
         if valid.shape[0] > 0 and not valid[i]:
             out[i] = null
             continue
@@ -61,7 +73,7 @@ def encode_strings(data, offsets, valid, null, slots, stored, ends, size, out):
         length = stop - start
         value = hashes[i % _BLOCK]
         tag = value & _HIGH
-        at = value & mask
+        at = value >> shift
         while True:
             slot = slots[at]
             if slot == _ZERO:
@@ -88,12 +100,24 @@ def encode_strings(data, offsets, valid, null, slots, stored, ends, size, out):
 @kernel
 def rebuild_slots(slots, stored, ends, size):
     """Fills zeroed slots with the first `size` strings of the store. O(bytes)."""
-    mask = np.uint64(slots.shape[0] - 1)
+    mask, shift = np.uint64(slots.shape[0] - 1), shift_of(slots)
     begin = np.int64(0)
     for code in range(size):
         value = hash_bytes(stored, begin, ends[code])
-        at = value & mask
+        at = value >> shift
         while slots[at] != _ZERO:
             at = (at + _ONE) & mask
         slots[at] = (value & _HIGH) | np.uint64(code + 1)
         begin = ends[code]
+
+
+@kernel
+def move_slots(slots, larger):
+    """Fills a larger table, zeroed, with the slots of another. O(slots), and near to one another."""
+    mask, shift = np.uint64(larger.shape[0] - 1), shift_of(larger)
+    for i in range(slots.shape[0]):
+        if slots[i] != _ZERO:
+            at = slots[i] >> shift
+            while larger[at] != _ZERO:
+                at = (at + _ONE) & mask
+            larger[at] = slots[i]

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from holdfast.arrays import Arrays
 from holdfast.errors import HoldfastError
-from holdfast.kernels.text_dictionary import encode_strings, rebuild_slots
+from holdfast.kernels.text_dictionary import encode_strings, move_slots, rebuild_slots
 
 NULL = np.iinfo(np.int64).min
 _LARGEST = 2**32 - 2
@@ -150,7 +150,9 @@ class TextDictionary:
         if self._size >= len(self._ends):
             self._offsets = _with_room(self._offsets, self._size + 2)
         if self._size >= len(self._slots) // 2:
-            self._reindex(4 * len(self._slots))
+            larger = np.zeros(4 * len(self._slots), dtype=np.uint64)
+            move_slots(self._slots, larger)
+            self._slots = larger
 
     def _reindex(self, slots: int) -> None:
         self._slots = np.zeros(slots, dtype=np.uint64)
@@ -166,7 +168,7 @@ class TextDictionary:
 def _with_room(array: npt.NDArray[Any], size: int) -> npt.NDArray[Any]:
     if size <= len(array):
         return array
-    grown = np.zeros(max(size, 2 * len(array)), dtype=array.dtype)
+    grown = np.zeros(max(size, 4 * len(array)), dtype=array.dtype)  # memory that is not touched costs nothing
     grown[: len(array)] = array
     return grown
 

@@ -160,17 +160,19 @@ def _whole_floats(column: Column, values: pa.Array, _: TextDictionary) -> tuple[
 def _decimals(column: Column, values: pa.Array, _: TextDictionary) -> tuple[Codes, Reasons]:
     """Decimals (and whole decimals into an integer column) at the column's scale, exactly."""
     null = _nulls(values)
-    wider = pa.decimal256(76, column.scale)
     try:
-        scaled = values.cast(wider)
+        fits = pa.types.is_decimal128(values.type) and values.type.scale == column.scale
+        scaled = values if fits else values.cast(pa.decimal256(76, column.scale))
     except pa.ArrowInvalid:
         return _one_by_one(values, lambda v: _scaled(v, column.scale), f"has more than {column.scale} decimal places")
-    words = np.frombuffer(scaled.buffers()[1], dtype=np.int64).reshape(-1, 4)[
-        scaled.offset : scaled.offset + len(scaled)
-    ]
-    low, sign = words[:, 0], words[:, 0] >> 63
-    bad = ~null & ((words[:, 1:] != sign[:, None]).any(axis=1) | (low == NULL))
-    return _refusing(low.copy(), null, bad, f"does not fit 64 bits with {column.scale} decimal places")
+    width = 2 if fits else 4
+    words = np.frombuffer(scaled.buffers()[1], dtype=np.int64).reshape(-1, width)
+    words = words[scaled.offset : scaled.offset + len(scaled)]
+    low = np.ascontiguousarray(words[:, 0])
+    sign, bad = low >> 63, low == NULL
+    for i in range(1, width):
+        bad |= words[:, i] != sign
+    return _refusing(low, null, bad & ~null, f"does not fit 64 bits with {column.scale} decimal places")
 
 
 def _scaled_integers(column: Column, values: pa.Array, words: TextDictionary) -> tuple[Codes, Reasons]:

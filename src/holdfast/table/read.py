@@ -162,7 +162,7 @@ def _read_path(path: Path, name: str) -> Source:
     if reader is None and not path.is_dir():
         raise ReadError(f"{path}: the name does not end in one of {', '.join(_READERS)}")
     try:
-        table = (reader or pa.parquet.read_table)(path)
+        table = (reader or _read_parquet)(path)
     except pa.ArrowInvalid as error:
         raise ReadError(f"{path}: {error}") from error
     except (OSError, UnicodeDecodeError) as error:
@@ -276,9 +276,14 @@ def _read_feather(path: Path) -> pa.Table:
     return pa.feather.read_table(path)
 
 
+def _read_parquet(path: Path) -> pa.Table:
+    """Without a buffer for the whole file, which is for object stores: touching memory costs as much as decoding."""
+    return pa.parquet.read_table(path, pre_buffer=False)
+
+
 _READERS = {
     ".csv": _read_csv,
-    ".parquet": pa.parquet.read_table,
+    ".parquet": _read_parquet,
     ".arrow": _read_feather,
     ".feather": _read_feather,
     ".ipc": _read_feather,
