@@ -150,6 +150,22 @@ def test_nulls_fit_every_kind_and_chunks_do_not_matter():
 # --- the text dictionary --------------------------------------------------------------------------------------
 
 
+@given(
+    texts=st.lists(st.sampled_from(["x", "y", "", "z", None]), max_size=12),
+    more=st.lists(st.sampled_from(["u", "x"]), max_size=3),
+)
+def test_categories_are_encoded_like_texts(texts, more):
+    """The same codes in the same order, and no word that does not occur."""
+    categories = pa.array(list(dict.fromkeys([*more, *(t for t in reversed(texts) if t is not None)])), pa.string())
+    places = {text: i for i, text in enumerate(categories.to_pylist())}
+    indices = pa.array([None if t is None else places[t] for t in texts], pa.int8())
+    plain, coded = TextDictionary(), TextDictionary()
+    schema = Schema((Column("c", Kind.TEXT),))
+    expected = encode_table(schema, pa.table({"c": pa.array(texts, pa.string())}), plain).codes
+    found = encode_table(schema, pa.table({"c": pa.DictionaryArray.from_arrays(indices, categories)}), coded).codes
+    assert found.tolist() == expected.tolist() and coded.strings().to_pylist() == plain.strings().to_pylist()
+
+
 @given(batches=st.lists(st.lists(st.one_of(st.none(), st.text(max_size=20)), max_size=30), max_size=6))
 @settings(max_examples=cases(100))
 def test_the_dictionary_is_a_dictionary(batches):

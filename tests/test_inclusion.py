@@ -119,7 +119,7 @@ class Filed(FiledGenerator):
     def change(self, cells):
         moves = super().change(cells)
         self.mine.merge(cells.summed().to_arrays())
-        if len(self.mine) % 3 == 0:
+        if len(self.mine) % 2 == 0:
             self.mine.refile([self.mine.to_arrays()])
         return moves
 
@@ -201,6 +201,20 @@ def test_values_with_the_same_hash(data):
     assert set(runs.find(one).spaces.tolist()) == {spaces[0]}
 
 
+def test_finding_values_in_a_large_run():
+    """Values that are there, between and beyond; a run from several ranges is whole."""
+    rng = np.random.default_rng(1)
+    numbers = np.unique(rng.integers(0, 10**9, 200_000))
+    run = Cells.made(numbers, 0 * numbers, 0 * numbers, 0 * numbers + 1).summed()
+    runs = Runs([run.at(slice(0, 150_000)).to_arrays(), run.at(slice(150_000, None)).to_arrays()])
+    wanted = np.unique(np.concatenate([rng.choice(numbers, 500), rng.integers(0, 10**9, 500)]))
+    found = runs.find(Values(wanted, (0 * wanted).astype(np.int16)))
+    assert sorted(found.numbers.tolist()) == sorted(set(wanted.tolist()) & set(numbers.tolist()))
+    parts = list(runs.ranges(10_000))
+    assert len(parts) == len(numbers) // 10_000
+    assert np.concatenate([part.numbers for part in parts]).tolist() == run.numbers.tolist()
+
+
 def test_values_that_nobody_has_are_forgotten():
     generator = Generator(2)
     for first in range(0, 600_000, 100_000):
@@ -208,6 +222,12 @@ def test_values_that_nobody_has_are_forgotten():
         generator.change(Cells.made(numbers, 0 * numbers, 0 * numbers, 0 * numbers + 1))
         generator.change(Cells.made(numbers[1:], 0 * numbers[1:], 0 * numbers[1:], 0 * numbers[1:] - 1))
     assert generator.used <= 200_010 and generator.clusters() == {(0,): 6}
+    kept = Generator(1)
+    numbers = np.arange(100_000)
+    kept.change(Cells.made(numbers, 0 * numbers, 0 * numbers, 0 * numbers + 1))
+    before = kept.numbers
+    kept.change(Cells.made([7], [0], [0], [1]))
+    assert kept.numbers is before  # nobody is dead: nothing is made anew
 
 
 def test_only_inserts_count_nothing():
@@ -242,7 +262,7 @@ def test_inclusions_of_every_kind_of_value(max_error, data):
     assert all(share == pytest.approx(naive.missing_share(rule, database)) for rule, share in shares.items())
 
 
-SMALL = st.tuples(*[st.sampled_from(["x", "y", "z", None])] * 2)
+SMALL = st.tuples(*[st.sampled_from(["x", "y", "1", None])] * 2)
 
 
 @pytest.mark.parametrize("form", ["memory", "files", "no cache"])
@@ -251,13 +271,15 @@ SMALL = st.tuples(*[st.sampled_from(["x", "y", "z", None])] * 2)
 def test_inclusions_follow_the_rows(form, tmp_path_factory, data):
     """Two tables under inserts, deletes and updates, to empty and back; each batch tells the difference."""
     durable, budget = form != "memory", 0 if form == "no cache" else 1 << 30
+    compare, most = data.draw(st.sampled_from(["typed", "text"])), data.draw(st.sampled_from([1, 2]))
     path = tmp_path_factory.mktemp("book") / "book" if durable else None
     model = {"r": {}, "s": {}}
     tables = {name: _frame({}) for name in model}
     types = {n: {"a": "text", "b": "text"} for n in model}
     book = hf.Rulebook.create(
-        path, tables, kinds=("ind",), key={"r": "id", "s": "id"}, types=types, memory_budget=budget
-    )
+        path, tables, kinds=("ind",), key={"r": "id", "s": "id"}, types=types, memory_budget=budget, compare=compare,
+        max_size=most,
+    )  # fmt: skip
     known, number = set(), 0
     for _ in range(data.draw(st.integers(1, 5))):
         name = data.draw(st.sampled_from(["r", "s"]))
@@ -281,14 +303,17 @@ def test_inclusions_follow_the_rows(form, tmp_path_factory, data):
             book.close()
             book = hf.Rulebook.open(path, memory_budget=budget)
         database = {n: [{"id": k, "a": a, "b": b} for k, (a, b) in rows.items()] for n, rows in model.items()}
-        groups = {(n, c): "n" if c == "id" else "t" for n in model for c in ("id", "a", "b")}
-        expected = naive.inds(database, groups)
+        groups = {(n, c): "n" if c == "id" and compare == "typed" else "t" for n in model for c in ("id", "a", "b")}
+        if compare == "text":
+            database = {n: [row | {"id": str(row["id"])} for row in rows] for n, rows in database.items()}
+        expected = naive.inds(database, groups) | (naive.wide_inds(database, groups, most) if most > 1 else set())
         assert set(book.rules()) == expected
         assert set(out.rules.added) == expected - known and set(out.rules.removed) == known - expected
         for rule in known - expected:
-            left = {row[rule.left[0]] for row in database[rule.left_table]} - {None}
-            right = {row[rule.right[0]] for row in database[rule.right_table]}
-            assert out.rules.value(rule) in left - right if left else rule in out.rules.vacuous
+            if not left_tuples(rule, database):
+                assert rule in out.rules.vacuous
+            elif len(rule.left) == 1:
+                assert (out.rules.value(rule),) in missing_tuples(rule, database)
         known = expected
 
 
@@ -407,6 +432,19 @@ def missing_tuples(rule, database):
     return left_tuples(rule, database) - right
 
 
+def test_a_wide_inclusion_that_a_delete_completes():
+    right = pa.table({"a": ["x", "y"], "b": ["y", "x"]})
+    book = hf.Rulebook.create(
+        None, {"r": pa.table({"a": ["x", "y", "x"], "b": ["y", "x", "x"]}), "s": right}, kinds=("ind",), max_size=2
+    )
+    rule = hf.Ind("r", ("a", "b"), "s", ("a", "b"))
+    assert rule not in set(book.rules())
+    out = book.apply(hf.Change(deletes=pa.table({"a": ["x"], "b": ["x"]}), table="r"))
+    assert rule in set(out.rules.added) and out.rules.value(rule) == ["x", "x"]
+    out = book.apply(hf.Change(inserts=pa.table({"a": ["y"], "b": ["y"]}), table="r"))
+    assert rule in set(out.rules.removed) and out.rules.value(rule) == ["y", "y"]
+
+
 def test_a_composite_foreign_key():
     items = pa.table({"order": [1, 1, 2], "line": [1, 2, 1], "qty": [5, 6, 7]})
     notes = pa.table({"order": [1, 2, 2, 1], "line": [2, 1, 1, 1]})
@@ -417,6 +455,16 @@ def test_a_composite_foreign_key():
     assert found[0].rule == composite and "has no duplicates" in found[0].reasons[0]
     twice = {"items": pa.concat_tables([items, items]), "notes": notes}
     assert composite not in [key.rule for key in hf.foreign_keys(twice)]
+
+
+def test_a_search_that_has_no_time_says_nothing():
+    """Not that columns had no values, either."""
+    told = []
+    tables = {"r": pa.table({"a": ["x", "y"]}), "s": pa.table({"b": ["x", "y"]})}
+    rules = hf.discover(tables, ("ind",), time_budget=0.0, progress=lambda what, share: told.append(what))
+    assert not rules.complete and not len(rules) and rules.vacuous == () and not told
+    hf.discover(tables, ("ind",), progress=lambda what, share: told.append((what, share)))
+    assert told[-1] == ("comparing values", 1.0)
 
 
 def test_a_search_for_wide_inclusions_ends_in_time():

@@ -25,7 +25,7 @@ from holdfast.table.change import read_feed
 spark_test = pytest.mark.spark
 STREAM = orders(300, 1)
 BATCHES = list(STREAM.batches(6, 40))
-FOUND = {"kinds": ["key", "fd"], "max_size": 2}
+FOUND = {"kinds": ["key", "fd", "ind"], "max_size": 2}
 
 
 class Landing:

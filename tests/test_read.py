@@ -217,3 +217,15 @@ def test_kinds_from_the_whole_file(tmp_path):
     path.write_text("a\n" + "1\n" * 300_000 + "x\n")
     assert schema_of(read(path)).columns[0].type_text == "text"
     assert json.dumps(schema_of(read(path)).to_json()) == '[{"name": "a", "type": "text"}]'
+
+
+def test_repeated_text_of_parquet_stays_short(tmp_path):
+    """And is the same table; text that is mostly different is read as it is."""
+    table = pa.table({"few": ["x", "y", None, "x"] * 1000, "many": [f"text {i}" for i in range(4000)]})
+    pa.parquet.write_table(table, tmp_path / "t.parquet", row_group_size=1500)
+    found = read(tmp_path / "t.parquet").table
+    assert pa.types.is_dictionary(found.schema.field("few").type) and found.schema.field("many").type == pa.string()
+    assert found.to_pydict() == table.to_pydict()
+    assert schema_of(read(tmp_path / "t.parquet")) == schema_of(read(table))
+    pa.parquet.write_table(table.slice(0, 0), tmp_path / "none.parquet")
+    assert read(tmp_path / "none.parquet").table.num_rows == 0

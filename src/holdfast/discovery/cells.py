@@ -65,7 +65,7 @@ class Cells(NamedTuple):
         hashes = self.hashes()
         order = np.lexsort((self.attributes, hashes))
         if self._collides(order, hashes):
-            order = np.lexsort((self.attributes, self.spaces, self.numbers, hashes))
+            order = np.lexsort((self.attributes, self.numbers, hashes))
         out = Cells.empty(self.size)
         return out.at(slice(0, sum_cells(order, *self.sealed(), *out))).sealed()
 

@@ -92,11 +92,13 @@ class DatabaseRules:
         return delta, RuleChange(added, removed, why)
 
     def begin(self, rows: Mapping[str, Rows], budget: Budget | None = None, runs: Runs | None = None) -> None:
-        """Finds the rules of all tables from nothing; inclusions from the runs of a store, where there are any."""
+        """Finds the rules of all tables from nothing; inclusions from the runs of a store, where there are any. Those
+        of several columns come last: of all searches it is the one that may not end."""
+        self._begin_inclusions(rows, runs, budget)
         for name, table in self.tables.items():
             arrival = RowChange.arrival(rows[name].ids(), rows[name].codes())
             table.follow(moved_by(arrival, Rows(rows[name].schema)), budget)
-        self._begin_inclusions(rows, runs, budget)
+        self._begin_wide(rows, budget)
 
     def _begin_inclusions(self, rows: Mapping[str, Rows], runs: Runs | None, budget: Budget | None = None) -> None:
         if self.inclusions is None:
@@ -104,8 +106,13 @@ class DatabaseRules:
         if runs is not None:
             self.inclusions.read(runs)
         else:
-            self.inclusions.load({name: some.codes() for name, some in rows.items()})
-        self.inclusions.run_on(self._executor)
+            self.inclusions.load({name: some.codes() for name, some in rows.items()}, budget)
+        if budget is not None and budget.ended:
+            self.inclusions = self._wide = None  # nothing is known of them
+        else:
+            self.inclusions.run_on(self._executor)
+
+    def _begin_wide(self, rows: Mapping[str, Rows], budget: Budget | None = None) -> None:
         if self._wide is not None:
             self._wide.begin({name: some.codes() for name, some in rows.items()}, budget)
 
@@ -130,6 +137,7 @@ class DatabaseRules:
         self._begin_inclusions(rows, runs)
         for name, table in self.tables.items():
             table.settle(rows[name].codes())
+        self._begin_wide(rows)
 
     def run_on(self, executor: Executor | None) -> None:
         self._executor = executor

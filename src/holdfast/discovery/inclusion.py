@@ -14,6 +14,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from holdfast.discovery.budget import Budget
 from holdfast.discovery.cells import Cells, Gains, Moves, Values
 from holdfast.discovery.filed_generator import MEMORY_BUDGET, FiledGenerator
 from holdfast.discovery.generator import Generator
@@ -39,6 +40,7 @@ Pair = tuple[int, int]  # an attribute that is in another
 _AT_ONCE = 2048  # clusters whose numbers changed
 _FEW_MOVES = 200_000  # of values: with more, whole clusters are counted
 _MANY = 10_000  # rows, among whose values equal ones are looked for
+_SAMPLE = 20_000  # values that tell whether half of all are different
 _ROWS = 1 << 20  # at a time: memory that was just used is used again
 
 
@@ -111,12 +113,18 @@ class Inclusions:
 
     # --- where the values are -------------------------------------------------------------------------------
 
-    def load(self, codes: Mapping[str, Codes]) -> None:
-        """Follows the first rows of all tables, in memory, a column at a time. O(cells + clusters)."""
-        generator = self._in_memory()
+    def load(self, codes: Mapping[str, Codes], budget: Budget | None = None) -> None:
+        """Follows the first rows of all tables, in memory, a column at a time, until the budget is spent: then nothing
+        is known. O(cells + clusters)."""
+        generator, budget, done = self._in_memory(), budget or Budget(), 0
+        total = sum(some.size for some in codes.values())
         for table, some in codes.items():
             for cells in self._cells({table: RowChange.arrival(np.arange(some.shape[1]), some)}, 1):
+                if budget.spent():
+                    return
                 self._count(generator.load(cells))
+                done += int(cells.amounts.sum())
+                budget.tell("comparing values", done / total)
         self.values = generator
 
     def read(self, runs: Runs) -> None:
@@ -297,6 +305,9 @@ def _summed(codes: Codes) -> tuple[Codes, Numbers]:
     """Values without nulls, and how often each comes: of cells with few values, each value once."""
     known = codes != NULL
     codes = codes if known.all() else codes[known]
+    sample = codes[:: max(1, len(codes) // _SAMPLE)]
+    if 2 * len(codes) * (len(sample) - len(np.unique(sample))) < len(sample) ** 2:  # fewer than by chance
+        return codes, np.ones(len(codes), np.int64)
     numbers = np.empty(len(codes), np.int32)
     distinct = number_values(codes, table_for(len(codes)), numbers)
     if 2 * distinct >= len(codes):

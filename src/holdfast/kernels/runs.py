@@ -41,14 +41,12 @@ def sum_cells(order, numbers, spaces, attributes, amounts, out_numbers, out_spac
 
 
 @part
-def before(hash_a, number_a, space_a, attribute_a, hash_b, number_b, space_b, attribute_b):
-    """Whether a cell comes before another: -1, 0 or 1."""
+def before(hash_a, number_a, attribute_a, hash_b, number_b, attribute_b):
+    """Whether a cell comes before another: -1, 0 or 1. The same hash and number have the same space."""
     if hash_a != hash_b:
         return -1 if hash_a < hash_b else 1
     if number_a != number_b:
         return -1 if number_a < number_b else 1
-    if space_a != space_b:
-        return -1 if space_a < space_b else 1
     if attribute_a != attribute_b:
         return -1 if attribute_a < attribute_b else 1
     return 0
@@ -71,9 +69,7 @@ def merge_runs(
         elif a == size_a:
             side = 1
         else:
-            side = before(
-                hash_a, numbers_a[a], spaces_a[a], attributes_a[a], hash_b, numbers_b[b], spaces_b[b], attributes_b[b]
-            )
+            side = before(hash_a, numbers_a[a], attributes_a[a], hash_b, numbers_b[b], attributes_b[b])
         amount = np.int64(0)
         if side <= 0:
             out_numbers[used], out_spaces[used], out_attributes[used] = numbers_a[a], spaces_a[a], attributes_a[a]

@@ -96,6 +96,10 @@ def _encode_column(
     encoder = _encoder(column, values.type, textual)
     start = 0
     for chunk in values.chunks:
+        if pa.types.is_dictionary(chunk.type) and encoder is _text:
+            out[start : start + len(chunk)] = _categories(chunk, words)
+            start += len(chunk)
+            continue
         if pa.types.is_dictionary(chunk.type) or pa.types.is_run_end_encoded(chunk.type):
             chunk = chunk.cast(value_type(chunk.type))
         codes, reasons = encoder(column, chunk, words)
@@ -140,6 +144,19 @@ def _from_text(column: Column, values: pa.Array, _: TextDictionary) -> tuple[Cod
 
 def _text(_: Column, values: pa.Array, words: TextDictionary) -> tuple[Codes, Reasons]:
     return words.encode(values), {}
+
+
+def _categories(values: pa.DictionaryArray, words: TextDictionary) -> Codes:
+    """Each text that occurs is encoded once, in order of appearance. O(rows + categories)."""
+    null, places = _nulls(values.indices), _filled(values.indices, 0).astype(np.int64, copy=False)
+    used = places[~null][::-1] if null.any() else places[::-1]
+    first = np.full(len(values.dictionary), -1, dtype=np.int64)
+    first[used] = np.arange(len(used) - 1, -1, -1)
+    met = np.flatnonzero(first >= 0)
+    met = met[np.argsort(first[met])]
+    codes = np.full(len(first) + 1, NULL, dtype=np.int64)
+    codes[met] = words.encode(values.dictionary.take(pa.array(met)))
+    return codes[np.where(null, len(first), places)]
 
 
 def _integers(column: Column, values: pa.Array, _: TextDictionary) -> tuple[Codes, Reasons]:

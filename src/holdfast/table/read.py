@@ -13,6 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
@@ -34,6 +35,7 @@ from holdfast.table.schema import (
 )
 
 LONE_NAME = "data"
+_FEW_BYTES = 2  # for a value
 JSON_NAMES = (".json", ".jsonl", ".ndjson")
 
 
@@ -277,8 +279,17 @@ def _read_feather(path: Path) -> pa.Table:
 
 
 def _read_parquet(path: Path) -> pa.Table:
-    """Without a buffer for the whole file, which is for object stores: touching memory costs as much as decoding."""
-    return pa.parquet.read_table(path, pre_buffer=False)
+    """Without a buffer for the whole file, which is for object stores: touching memory costs as much as decoding. Text
+    of which the file has a byte or two for each value is a few words again and again, and stays so."""
+    if path.is_dir():
+        return pa.parquet.read_table(path)
+    with pa.parquet.ParquetFile(path, pre_buffer=False) as file:
+        schema, groups = file.schema_arrow, [file.metadata.row_group(i) for i in range(file.metadata.num_row_groups)]
+        rows = file.metadata.num_rows
+    names = [group.column(i).path_in_schema for group in groups[:1] for i in range(group.num_columns)]
+    sizes = {n: sum(group.column(i).total_uncompressed_size for group in groups) for i, n in enumerate(names)}
+    few = [f.name for f in schema if is_string(f.type) and sizes.get(f.name, np.inf) <= _FEW_BYTES * rows]
+    return pa.parquet.read_table(path, pre_buffer=False, read_dictionary=few)
 
 
 _READERS = {
