@@ -445,6 +445,16 @@ def test_a_wide_inclusion_that_a_delete_completes():
     assert rule in set(out.rules.removed) and out.rules.value(rule) == ["y", "y"]
 
 
+def test_a_wide_inclusion_that_loses_its_last_tuple():
+    left = pa.table({"a": ["x", None, "x"], "b": [None, "y", "y"]})
+    tables = {"r": left, "s": pa.table({"a": ["x"], "b": ["y"]})}
+    book = hf.Rulebook.create(None, tables, kinds=("ind",), max_size=2)
+    rule = hf.Ind("r", ("a", "b"), "s", ("a", "b"))
+    assert rule in set(book.rules())
+    out = book.apply(hf.Change(deletes=left.slice(2), table="r"))
+    assert rule in set(out.rules.removed) and set(out.rules.vacuous) == {rule}
+
+
 def test_a_composite_foreign_key():
     items = pa.table({"order": [1, 1, 2], "line": [1, 2, 1], "qty": [5, 6, 7]})
     notes = pa.table({"order": [1, 2, 2, 1], "line": [2, 1, 1, 1]})

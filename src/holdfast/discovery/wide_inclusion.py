@@ -9,7 +9,7 @@ tuples went on the left or came on the right, one that holds when tuples came on
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import combinations, groupby, takewhile
+from itertools import combinations, groupby
 
 import numpy as np
 import numpy.typing as npt
@@ -51,14 +51,14 @@ class WideInclusions:
         """Finds them in rows, codes[table][column, row]; where time is up, what was proven until then. O(rows) for
         each candidate that is tried."""
         self._status = {}
-        self._search(codes, budget)
+        self._search(codes, budget or Budget())
 
     def follow(self, codes: Mapping[str, Codes], cells: Cells) -> RuleChange:
         """Brings them to rows after a change of these cells."""
         before, was = self._found, self._status
         went, came = ({*np.unique(cells.attributes[side]).tolist()} for side in (cells.amounts < 0, cells.amounts > 0))
         self._status = {c: status for c, status in was.items() if not _may_change(c, status, went, came)}
-        self._search(codes, None)
+        self._search(codes, Budget())
         added, removed = ({r: c for r, c in some.items() if r not in other}
                           for some, other in ((self._found, before), (before, self._found)))  # fmt: skip
         now: dict[Ind, Status | None] = {rule: self._check(candidate, codes) for rule, candidate in removed.items()}
@@ -71,7 +71,7 @@ class WideInclusions:
         lost = frozenset(rule for rule, status in now.items() if status == VACUOUS)
         return RuleChange(_ruleset(added), _ruleset(removed), value=value, vacuous=lost)
 
-    def _search(self, codes: Mapping[str, Codes], budget: Budget | None) -> None:
+    def _search(self, codes: Mapping[str, Codes], budget: Budget) -> None:
         found = [candidate for pairs in self._by_tables() for candidate in self._widest(pairs, codes, budget)]
         self._found = {self._rule(candidate): candidate for candidate in found}
 
@@ -83,13 +83,12 @@ class WideInclusions:
         for _, some in groupby(pairs, key=lambda p: (tables[p[0]], tables[p[1]])):
             yield list(some)
 
-    def _widest(self, pairs: list[Pair], codes: Mapping[str, Codes], budget: Budget | None) -> Iterator[Candidate]:
+    def _widest(self, pairs: list[Pair], codes: Mapping[str, Codes], budget: Budget) -> Iterator[Candidate]:
         """The widest candidates that hold, with all their parts."""
         level: set[Candidate] = {(pair,) for pair in pairs}
         width = 1
         while level and (self._most is None or width < self._most):
-            candidates = takewhile(lambda _: budget is None or not budget.spent(), _joined(level))
-            wider = {c for c in candidates if self._check(c, codes) == HOLDS}
+            wider = {c for c in _joined(level, budget) if self._check(c, codes) == HOLDS}
             if width > 1:
                 parts = {part for c in wider for part in combinations(c, width)}
                 yield from (c for c in level if c not in parts)
@@ -124,10 +123,13 @@ class WideInclusions:
         return Ind(left[0].table, names[0], right[0].table, names[1])
 
 
-def _joined(level: set[Candidate]) -> Iterator[Candidate]:
-    """Candidates of one pair more, all of whose parts are in the level; no column stands twice on one side."""
+def _joined(level: set[Candidate], budget: Budget) -> Iterator[Candidate]:
+    """Candidates of one pair more, all of whose parts are in the level; no column stands twice on one side. They end
+    when the budget does."""
     for _, some in groupby(sorted(level), key=lambda c: c[:-1]):
         for one, other in combinations(list(some), 2):
+            if budget.spent():
+                return
             (a, _), (b, right) = one[-1], other[-1]
             if a < b and all(right != taken for _, taken in one):
                 joined = (*one, other[-1])
