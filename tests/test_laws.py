@@ -29,19 +29,19 @@ def make(request):
 
 
 @given(told=stories())
-@settings(max_examples=cases(60))
+@settings(max_examples=cases(35))
 def test_maintained_equals_rediscovered(make, told):
     laws.maintained_equals_rediscovered(make, told)
 
 
 @given(told=stories())
-@settings(max_examples=cases(40))
+@settings(max_examples=cases(25))
 def test_reload_equals_continue(make, told):
     laws.reload_equals_continue(make, told)
 
 
 @given(data=st.data())
-@settings(max_examples=cases(40))
+@settings(max_examples=cases(25))
 def test_insert_then_delete_is_identity(make, data):
     schema, base = data.draw(hs.tables(rows=6, most=3))
     told = laws.story(schema, base, [], keyed=data.draw(st.booleans()))
@@ -49,13 +49,13 @@ def test_insert_then_delete_is_identity(make, data):
 
 
 @given(told=stories())
-@settings(max_examples=cases(30))
+@settings(max_examples=cases(20))
 def test_split_equals_whole(make, told):
     laws.split_equals_whole(make, told)
 
 
 @given(data=st.data())
-@settings(max_examples=cases(40))
+@settings(max_examples=cases(25))
 def test_a_crash_changes_nothing(tmp_path_factory, data):
     schema, base = data.draw(hs.tables(rows=4, most=2))
     told = laws.story(schema, base, data.draw(hs.histories(schema, 3)), keyed=data.draw(st.booleans()))

@@ -54,7 +54,7 @@ def found(rows) -> list[object]:
 
 
 @given(data=st.data(), nulls=st.sampled_from(hs.POLICIES))
-@settings(max_examples=cases(700))
+@settings(max_examples=cases(400))
 def test_duckdb_finds_what_the_definition_finds(duck, data, nulls):
     schema, rows = data.draw(hs.tables(rows=7))
     rule = data.draw(hs.pair_rules(schema))
@@ -90,7 +90,7 @@ SQLITE_KINDS = (Kind.INTEGER, Kind.FLOAT, Kind.DATE, Kind.BOOLEAN, Kind.TEXT)
 
 
 @given(data=st.data(), nulls=st.sampled_from(hs.POLICIES))
-@settings(max_examples=cases(300))
+@settings(max_examples=cases(200))
 def test_sqlite_finds_what_the_definition_finds(data, nulls):
     """SQLite has no decimals and no NaN; dates are ISO text there."""
     schema = data.draw(hs.schemas(kinds=SQLITE_KINDS))

@@ -71,7 +71,7 @@ def checked_stories(draw: st.DrawFn):
 
 @pytest.mark.parametrize("index", INDEXES)
 @given(case=checked_stories())
-@settings(max_examples=cases(200))
+@settings(max_examples=cases(130))
 def test_every_change_tells_what_it_changed(index, case):
     """naive == box == chain == less_than == SQL in DuckDB, after every change."""
     tells_what_it_changed(case, index=index)
@@ -143,7 +143,7 @@ def tells_what_it_changed(case, **options) -> None:
 
 
 @given(data=st.data())
-@settings(max_examples=cases(150))
+@settings(max_examples=cases(100))
 def test_foreign_keys_under_changes_of_both_sides(data):
     left, right = data.draw(hs.schemas(most=2)), data.draw(hs.schemas(most=2))
     rule = data.draw(hs.inclusions(left, right))
@@ -416,7 +416,7 @@ def test_a_change_that_cannot_be_compared_leaves_nothing_behind(tmp_path):
 
 
 @given(edges=st.lists(st.tuples(st.integers(0, 7), st.integers(0, 7)).filter(lambda e: e[0] != e[1]), max_size=14))
-@settings(max_examples=cases(150))
+@settings(max_examples=cases(100))
 def test_the_smallest_repair_is_the_smallest(edges):
     def covers(rows) -> bool:
         return all(a in rows or b in rows for a, b in edges)
