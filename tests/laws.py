@@ -115,6 +115,9 @@ SUBJECTS: dict[str, Callable[[Schema, list[Row], str | None], Subject]] = {
     "durable rulebook that finds rules": lambda schema, rows, key: BookSubject(
         schema, rows, key, durable=True, checked=True, found={"kinds": ("key", "fd", "ind"), "max_size": None}
     ),
+    "durable rulebook that finds rules about pairs": lambda schema, rows, key: BookSubject(
+        schema, rows, key, durable=True, found={"kinds": ("order", "dc"), "max_size": 2, "cross_columns": False}
+    ),
     "durable rulebook that finds rules that nearly hold": lambda schema, rows, key: BookSubject(
         schema, rows, key, durable=True, found={"kinds": ("key", "fd"), "max_error": 0.1, "error": "g1"}
     ),

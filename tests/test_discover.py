@@ -64,7 +64,8 @@ def test_nearly():
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ({"kinds": ("dc",)}, NotAvailable, "discovery of dc is not in this version"),
+        ({"kinds": ("dc",), "max_error": 0.1}, NotAvailable, "that nearly hold are not in this version"),
+        ({"kinds": ("dc",), "cross_columns": [("id", "x")]}, HoldfastError, "'x'"),
         ({"kinds": ("fds",)}, RuleError, "'fds' is not one of the kinds"),
         ({"max_error": 1.5}, HoldfastError, "max_error is a share"),
         ({"error": "g2"}, HoldfastError, "error is 'g1'"),

@@ -17,7 +17,7 @@ from holdfast.discovery.foreign_keys import MOST_MISSING, ForeignKey
 from holdfast.discovery.foreign_keys import foreign_keys as suggestions
 from holdfast.discovery.inclusion import Inclusions
 from holdfast.discovery.partitions import Partitions
-from holdfast.discovery.wanted import AVAILABLE, OF_ONE_TABLE, Sizes, Wanted
+from holdfast.discovery.wanted import DEFAULT_KINDS, OF_ONE_TABLE, CrossColumns, Sizes, Wanted
 from holdfast.executors.executor import Cancellation, Cancelled, Executor
 from holdfast.executors.threads import ThreadExecutor
 from holdfast.rules.rule import Fd
@@ -36,7 +36,7 @@ _MOST_PAIRS = 2e7  # compared one by one: where rows do not change, with more it
 
 def discover(
     data: Any,
-    kinds: Sequence[str] = AVAILABLE,
+    kinds: Sequence[str] = DEFAULT_KINDS,
     *,
     nulls: str = "equal",
     max_error: float = 0.0,
@@ -47,6 +47,7 @@ def discover(
     types: Mapping[str, Any] | None = None,
     max_size: Sizes = "default",
     compare: str = "typed",
+    cross_columns: CrossColumns = True,
     time_budget: float | None = TIME_BUDGET,
     progress: Progress | None = None,
     executor: Executor | None = None,
@@ -56,16 +57,17 @@ def discover(
     `max_error`: rules that are wrong up to this share, by `error`: g3 (rows to remove, the default for keys and FDs) or
     g1 (pairs); of inclusions, the share of distinct left values that are missing. `max_size`: the most columns of a key
     and of an FD's left side; a number, None for no limit, or one for each kind; 5 by default. `compare`: the values of
-    inclusions by kind (`typed`), or all as `text`. `time_budget`: seconds after which what is proven until then is the
-    result, and `complete` is false; Ctrl-C does the same. `progress` is told what is being done and how much of it is
-    done. `executor`: where many rows are compared, threads of this process by default.
+    inclusions by kind (`typed`), or all as `text`. `cross_columns`: which different columns a denial constraint may
+    compare: those that share values (True), none, or these pairs. `time_budget`: seconds after which what is proven
+    until then is the result, and `complete` is false; Ctrl-C does the same. `progress` is told what is being done and
+    how much of it is done. `executor`: where many rows are compared, threads of this process by default.
 
     >>> import pyarrow as pa
     >>> rules = discover(pa.table({"id": [1, 2, 3], "zip": [10115, 10115, 20095], "city": ["B", "B", "HH"]}))
     >>> rules.texts()
     ['city -> zip', 'id -> city', 'id -> zip', 'key(id)', 'zip -> city']
     """
-    wanted = Wanted.of(kinds, nulls, max_size, max_error, error, compare)
+    wanted = Wanted.of(kinds, nulls, max_size, max_error, error, compare, cross_columns=cross_columns)
     settled = Choices(key, types, columns, exclude).settle(read_all(data))
     budget, cancellation = Budget(time_budget, progress), Cancellation()
 

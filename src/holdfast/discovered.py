@@ -110,7 +110,7 @@ class Discovered:
             if self._facts is not None:
                 for name, deltas in self._facts.items():
                     for delta in deltas:
-                        made.tables[name].merge(delta)
+                        made.merge(name, delta)
                 made.settle(rows, self._runs)
             else:
                 made.begin(rows, budget, self._runs)
@@ -158,7 +158,7 @@ class Discovered:
     @property
     def has_facts(self) -> bool:
         """Whether there are facts to be kept about tables."""
-        return self._wanted is not None and bool(self._wanted.of_one_table)
+        return self._wanted is not None and bool(self._wanted.of_one_table or self._wanted.of_evidence)
 
     def run_on(self, executor: Executor | None) -> None:
         """Where large changes are worked on from now on."""
@@ -171,7 +171,7 @@ class Discovered:
 
     def facts(self, name: str, rows: Mapping[str, Rows], delta: Arrays | None) -> Arrays:
         """The facts of a table, as they were before a delta that was just followed."""
-        return self.make(rows).tables[name].to_arrays(delta)
+        return self.make(rows).to_arrays(name, delta)
 
 
 def _about(table: str | None, block: Block) -> npt.NDArray[np.bool_]:

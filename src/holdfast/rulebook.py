@@ -20,7 +20,7 @@ from holdfast.discovered import Discovered, Followed, rule_events
 from holdfast.discovery.budget import Budget
 from holdfast.discovery.filed_generator import MEMORY_BUDGET
 from holdfast.discovery.runs import Runs
-from holdfast.discovery.wanted import Sizes, Wanted
+from holdfast.discovery.wanted import CrossColumns, Sizes, Wanted
 from holdfast.errors import ChangeRefused, HoldfastError, RuleError, SchemaError, StoreError, shown
 from holdfast.executors.executor import Executor
 from holdfast.indexes.named import DEFAULT
@@ -139,6 +139,7 @@ class Rulebook:
         error: str | None = None,
         max_size: Sizes = "default",
         compare: str = "typed",
+        cross_columns: CrossColumns = True,
         only_inserts: bool = False,
         time_budget: float | None = None,
         types: Mapping[str, Any] | None = None,
@@ -166,7 +167,9 @@ class Rulebook:
         values of inclusions in memory, of a durable rulebook; the rest stays in its files. `keep` is how many versions
         stay open to readers; with `outbox` each of them has what sinks are to be told of it.
         """
-        wanted = Wanted.of(kinds, nulls, max_size, max_error, error, compare, only_inserts=only_inserts)
+        wanted = Wanted.of(
+            kinds, nulls, max_size, max_error, error, compare, cross_columns=cross_columns, only_inserts=only_inserts
+        )
         options: Record = {"nulls": wanted.nulls, "rule_nulls": require_policy(rule_nulls)}
         options |= {"wanted": wanted.to_json() if kinds else None, "named": isinstance(tables, Mapping)}
         options |= {"keep": require_keep(keep), "outbox": outbox, "only_inserts": only_inserts}

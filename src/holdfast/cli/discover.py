@@ -19,14 +19,14 @@ from holdfast.cli.rules import SHOWN, Compare, MaxError, MaxSize, Measure, recor
 from holdfast.discover import TIME_BUDGET, discover, foreign_keys
 from holdfast.discovery.budget import Progress
 from holdfast.discovery.foreign_keys import ForeignKey
-from holdfast.discovery.wanted import AVAILABLE
+from holdfast.discovery.wanted import DEFAULT_KINDS
 from holdfast.errors import HoldfastError
 from holdfast.rules.ruleset import RuleSet
 from holdfast.table.read import read
 
 Kinds = Annotated[
     list[str] | None,
-    typer.Option("--kind", help="A kind of rule to find (repeatable).", show_default=", ".join(AVAILABLE)),
+    typer.Option("--kind", help="A kind of rule to find (repeatable).", show_default=", ".join(DEFAULT_KINDS)),
 ]
 DiscoveryNulls = Annotated[
     str, typer.Option("--nulls", help="How nulls compare in discovered rules: equal, distinct or sql.")
@@ -53,7 +53,7 @@ def discover_command(
     if format not in (Format.TABLE, Format.JSON, Format.CSV):
         raise HoldfastError(f"rules are printed as table, json or csv, not {format}")
     announce()
-    tables, kinds = tables_of(files), tuple(kind or AVAILABLE)
+    tables, kinds = tables_of(files), tuple(kind or DEFAULT_KINDS)
     with discovery_bar() as progress:
         sources = {n: read(file, n) for n, file in tables.items()} if isinstance(tables, dict) else read(tables)
         rules = discover(

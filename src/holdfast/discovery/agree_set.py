@@ -101,24 +101,14 @@ class Moved(NamedTuple):
         return (gone + new) * stay + (gone * gone + new * new) // 2
 
 
-@dataclass
-class AgreeSets:
-    """The multiset of one table: a state that is added to. Sets whose count is zero are dropped when they are half.
+class PairSets:
+    """A multiset of what pairs of rows have: a state that is added to. Sets whose count is zero are dropped when they
+    are half. What a set says is left to subclasses."""
 
-    >>> table = AgreeSets(columns=2)
-    >>> ids, codes = np.arange(3), np.array([[1, 1, 2], [5, 6, 5]])
-    >>> nobody = np.arange(0), codes[:, :0]
-    >>> delta = table.delta(Moved(*nobody, ids, codes, *nobody))
-    >>> _ = table.merge(delta)
-    >>> sorted(zip(table.sets[:, 0].tolist(), table.counts.tolist()))  # bit 0: the first column
-    [(0, 1), (1, 1), (2, 1)]
-    """
-
-    columns: int
-    nulls: str = "equal"
-    executor: Executor = field(default_factory=ThreadExecutor)
-    few_pairs: int = _FEW_PAIRS
-    pairs_per_tile: int = PAIRS_PER_TILE
+    executor: Executor
+    few_pairs: int
+    pairs_per_tile: int
+    two_sided = False  # whether a set is followed by the tests that both rows know and do not pass
 
     def __post_init__(self) -> None:
         self.generation = 0  # of the numbers of the entries
@@ -133,7 +123,15 @@ class AgreeSets:
     @property
     def width(self) -> int:
         """Words of an entry."""
-        return words_for(self.columns) * (2 if self.nulls == "sql" else 1)
+        raise NotImplementedError
+
+    def compared(self, codes: Codes, pairs: int) -> Compared:
+        """The rows of codes[column, row] as the kernels compare them, for so many pairs."""
+        raise NotImplementedError
+
+    def settled(self, tally: Tally) -> Tally:
+        """What was counted, as it is kept."""
+        return tally
 
     def __len__(self) -> int:
         return self._used - self._dead
@@ -161,12 +159,6 @@ class AgreeSets:
     def all_counts(self) -> Numbers:
         return self._counts[: self._used]
 
-    def split(self, entries: Masks) -> tuple[Masks, Masks]:
-        """Entries as the sets in which pairs agree, and those in which they differ."""
-        words = words_for(self.columns)
-        agree = entries[:, :words]
-        return agree, entries[:, words:] if self.nulls == "sql" else ~agree & full(self.columns)
-
     def delta(self, moved: Moved) -> Tally:
         """What the pairs of moved rows add and take: change x rows, and the pairs inside the change (Alg. 1 and 2), in
         tiles on the executor. Of many rows, where less stays than goes, from scratch. O(pairs x columns)."""
@@ -187,14 +179,14 @@ class AgreeSets:
         if len(rest) and rest_codes is not None:
             ids, codes = np.concatenate([ids, rest]), np.concatenate([codes, rest_codes], axis=1)
         pairs = lead * len(ids)
-        rows = Compared.of(codes, self.nulls, pairs)
-        shared = {"flags": np.array([self.nulls == "sql", len(rest) > 0 or pairs < self.few_pairs])} | vars(rows)
+        rows = self.compared(codes, pairs)
+        shared = {"flags": np.array([self.two_sided, len(rest) > 0 or pairs < self.few_pairs])} | vars(rows)
         tiles = blocks(lead, len(ids), self.pairs_per_tile)
         if pairs < self.few_pairs:
             answers = [agree_tile(tile.arrays, shared) for tile in tiles]
         else:
             answers = self.executor.map(agree_tile, tiles, shared)
-        total = Tally.total([Tally.from_arrays(answer) for answer in answers], self.width)
+        total = Tally.total([self.settled(Tally.from_arrays(answer)) for answer in answers], self.width)
         return Tally(total.sets, total.counts, ids[total.pairs])
 
     def merge(self, delta: Tally) -> tuple[Tally, Tally]:
@@ -230,3 +222,41 @@ class AgreeSets:
         """Takes the place of what is there."""
         self.generation += 1
         self._load(np.asarray(arrays["sets"]).astype(np.uint64), np.asarray(arrays["counts"]).astype(np.int64))
+
+
+@dataclass
+class AgreeSets(PairSets):
+    """The agree-sets of one table.
+
+    >>> table = AgreeSets(columns=2)
+    >>> ids, codes = np.arange(3), np.array([[1, 1, 2], [5, 6, 5]])
+    >>> nobody = np.arange(0), codes[:, :0]
+    >>> delta = table.delta(Moved(*nobody, ids, codes, *nobody))
+    >>> _ = table.merge(delta)
+    >>> sorted(zip(table.sets[:, 0].tolist(), table.counts.tolist()))  # bit 0: the first column
+    [(0, 1), (1, 1), (2, 1)]
+    """
+
+    columns: int
+    nulls: str = "equal"
+    executor: Executor = field(default_factory=ThreadExecutor)
+    few_pairs: int = _FEW_PAIRS
+    pairs_per_tile: int = PAIRS_PER_TILE
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.two_sided = self.nulls == "sql"
+
+    @property
+    def width(self) -> int:
+        """Words of an entry."""
+        return words_for(self.columns) * (2 if self.nulls == "sql" else 1)
+
+    def compared(self, codes: Codes, pairs: int) -> Compared:
+        return Compared.of(codes, self.nulls, pairs)
+
+    def split(self, entries: Masks) -> tuple[Masks, Masks]:
+        """Entries as the sets in which pairs agree, and those in which they differ."""
+        words = words_for(self.columns)
+        agree = entries[:, :words]
+        return agree, entries[:, words:] if self.nulls == "sql" else ~agree & full(self.columns)

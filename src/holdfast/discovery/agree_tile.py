@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from holdfast.arrays import Array, Arrays
 from holdfast.executors.executor import Block
-from holdfast.kernels.agree import BYTES, HALVES, WORDS, count_direct, count_hashed
+from holdfast.kernels.agree import BYTES, EQUAL, HALVES, WORDS, count_direct, count_hashed
 from holdfast.kernels.grouping import number_few, number_values
 from holdfast.kernels.handle import as_compiled
 from holdfast.rules.masks import Masks, Numbers, full, pack
 from holdfast.table.dictionary import NULL, Codes
 from holdfast.table.keys import table_for
 
-MOST_DIRECT = 20  # bits of a set that is counted by its own place: 8 MB of counts
+MOST_DIRECT = 22  # bits of a set that is counted by its own place: 32 MB of counts
 PAIRS_PER_TILE = 1 << 26  # a count has 31 bits
 _WORTH_BYTES, _WORTH_HALVES = 8, 200  # partners of a row from which comparing shorter numbers repays making them
 
@@ -24,13 +25,17 @@ _WORTH_BYTES, _WORTH_HALVES = 8, 200  # partners of a row from which comparing s
 @dataclass(frozen=True)
 class Compared:
     """Rows as the kernels compare them: by code, and columns of fewer values by numbers of two bytes or one, as `kind`
-    says; `known[row]` has the columns in which the row can agree with another."""
+    says. `tests` are (left column, right column, operator); `known[row]` has those that the row can pass, `lifts[side,
+    row]` those that it passes with everybody, or, with `one`, with whom does not as well."""
 
     codes: Codes
     halves: npt.NDArray[np.uint16]
     small: npt.NDArray[np.uint8]
     kind: npt.NDArray[np.int64]
+    tests: npt.NDArray[np.int64]
     known: Masks
+    lifts: npt.NDArray[np.uint64]
+    one: npt.NDArray[np.bool_]
 
     @classmethod
     def of(cls, codes: Codes, nulls: str, pairs: int) -> Compared:
@@ -45,7 +50,16 @@ class Compared:
             numbers = np.empty(codes.shape[1], np.int32)
             if number_values(codes[c], table_for(codes.shape[1]), numbers) <= 1 << 16:
                 halves[c], kind[c] = numbers, HALVES
-        return cls(codes, halves, small, kind, known(codes, nulls))
+        columns, mine = np.arange(len(codes)), known(codes, nulls)
+        tests = np.stack([columns, columns, np.full(len(codes), EQUAL)], axis=1)
+        lifts = np.zeros((2, 0, mine.shape[1]), np.uint64)
+        return cls(codes, halves, small, kind, tests, mine, lifts, np.zeros(1, np.bool_))
+
+    @property
+    def arguments(self) -> tuple[Any, ...]:
+        """As kernels take them."""
+        arrays = (self.codes, self.halves, self.small, self.kind, self.tests, self.known, self.lifts)
+        return (*arrays, bool(self.one[0]))
 
     @classmethod
     def from_arrays(cls, arrays: Arrays) -> Compared:
@@ -82,7 +96,7 @@ def agree_tile(block: Arrays, shared: Arrays) -> Arrays:
     sql, witnessed = (bool(flag) for flag in np.asarray(shared["flags"]))
     rows = Compared.from_arrays(shared)
     span = np.array(block["span"], np.int64)
-    columns = len(rows.codes)
+    columns = len(rows.tests)
     every = full(columns)
     if sql and (rows.known != every).any():
         return _hashed(rows, span, sql=True)
@@ -98,15 +112,15 @@ def agree_tile(block: Arrays, shared: Arrays) -> Arrays:
 
 
 def _direct(rows: Compared, span: Numbers, witnessed: bool) -> dict[str, Array]:
-    places = 1 << len(rows.codes)
+    places = 1 << len(rows.tests)
     counts = np.zeros(places, np.int32)
     pairs = np.zeros((places if witnessed else 0, 2), np.int64)
-    count_direct(rows.codes, rows.halves, rows.small, rows.kind, rows.known, span, counts, pairs)
+    count_direct(*rows.arguments, span, counts, pairs)
     found = np.flatnonzero(counts)
     chosen = pairs[found] if witnessed else np.zeros((len(found), 2), np.int64)
     return {"sets": found.astype(np.uint64)[:, None], "counts": counts[found].astype(np.int64), "pairs": chosen}
 
 
 def _hashed(rows: Compared, span: Numbers, *, sql: bool) -> dict[str, Array]:
-    sets, counts, pairs = count_hashed(rows.codes, rows.halves, rows.small, rows.kind, rows.known, span, sql)
+    sets, counts, pairs = count_hashed(*rows.arguments, span, sql)
     return {"sets": sets, "counts": counts, "pairs": pairs}

@@ -76,7 +76,7 @@ class Border:
             if new:
                 after = smallest(np.concatenate([edges, np.array(new)]))
                 gone, came = edges[~among(edges, after)], after[~among(after, edges)]
-                covers = covers_after(covers, gone, came, after, self.columns, most, budget)
+                covers = covers_after(covers, gone, came, after, self.columns, most, budget=budget)
                 edges = after
         self._bad[right] = allowed & ~edges
         self.covers[right] = covers[among(covers, proven)]

@@ -6,13 +6,28 @@ which a cover must have one. Edges are taken as inclusion-minimal ones: a larger
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 import numpy.typing as npt
 
 from holdfast.discovery.budget import Budget
 from holdfast.kernels.cover import FOUND, PAUSED, Place, all_critical, search
 from holdfast.kernels.sets import refutations
-from holdfast.rules.masks import Masks, among, distinct, full, none, pack, sizes, unpack
+from holdfast.rules.masks import Masks, Numbers, among, distinct, full, none, pack, sizes, unpack
+
+
+class Groups(NamedTuple):
+    """Vertices that belong together: group_of[vertex]. A cover has vertices of at most `most` groups (None: of any
+    number), and of no group all. Groups of one vertex are none: leave them out altogether."""
+
+    group_of: Numbers
+    most: int | None = None
+
+    def members(self) -> Masks:
+        """[group]: its vertices."""
+        return pack(self.group_of[None, :] == np.arange(int(self.group_of.max(initial=-1)) + 1)[:, None])
+
 
 _STEPS = 200_000  # between looks at the clock: some hundredths of a second
 _ROOM = 16_384
@@ -25,10 +40,12 @@ def minimal_covers(
     *,
     roots: Masks | None = None,
     within: Masks | None = None,
+    groups: Groups | None = None,
     budget: Budget | None = None,
 ) -> Masks:
-    """The minimal covers with at most `most` vertices, all of them `within` some; with roots, only those that contain
-    one of them. Where the budget ends first, those found until then. MMCS; O(edges / 64 x size) for each node.
+    """The minimal covers with at most `most` vertices, all of them `within` some, as `groups` allow; with roots, only
+    those that contain one of them. Where the budget ends first, those found until then. MMCS; O(edges / 64 x size) for
+    each node.
 
     >>> edges = np.array([[0b011], [0b110]], np.uint64)
     >>> sorted(minimal_covers(edges, vertices=3)[:, 0].tolist())
@@ -42,10 +59,15 @@ def minimal_covers(
     roots = np.zeros((1, width), np.uint64) if roots is None else np.ascontiguousarray(roots)
     limit = vertices if most is None else min(most, vertices)
     place = _place(min(max(limit, int(sizes(roots).max(initial=0))), vertices) + 2, columns.shape[1], width)
+    grouped = (np.zeros(0, np.int64), none(vertices), 0)
+    if groups is not None:
+        grouped = (groups.group_of, groups.members(), vertices if groups.most is None else groups.most)
     found: list[Masks] = []
     while True:
         out = np.empty((_ROOM, width), np.uint64)
-        status = search(np.ascontiguousarray(edges), columns, roots, allowed[0], limit, place, out, _STEPS)
+        status = search(
+            np.ascontiguousarray(edges), columns, roots, allowed[0], limit, *grouped, place, out, _STEPS
+        )  # fmt: skip
         found.append(out[: place.at[FOUND]])
         if status != PAUSED or (budget is not None and budget.spent()):
             break
@@ -83,6 +105,8 @@ def covers_after(
     edges: Masks,
     vertices: int,
     most: int | None = None,
+    *,
+    groups: Groups | None = None,
     budget: Budget | None = None,
 ) -> Masks:
     """The minimal covers of `edges`, from those of before it lost the `gone` edges and got the `new` ones.
@@ -97,12 +121,15 @@ def covers_after(
         critical = np.empty(len(covers), np.bool_)
         all_critical(columns, np.ascontiguousarray(covers), critical)
         every = full(vertices)
-        freed = [minimal_covers(rest, vertices, most, within=every & ~edge, budget=budget) for edge in gone[:, None]]
+        freed = [
+            minimal_covers(rest, vertices, most, within=every & ~edge, groups=groups, budget=budget)
+            for edge in gone[:, None]
+        ]
         covers = distinct(np.concatenate([covers[critical], *freed]))
     if len(new):
         kept = meets_all(covers, new)
         grown = none(vertices)
         if not kept.all():
-            grown = minimal_covers(edges, vertices, most, roots=covers[~kept], budget=budget)
+            grown = minimal_covers(edges, vertices, most, roots=covers[~kept], groups=groups, budget=budget)
         covers = distinct(np.concatenate([covers[kept], grown]))
     return covers

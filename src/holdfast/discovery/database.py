@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from holdfast.discovery.agree_set import Moved, Tally
 from holdfast.discovery.budget import Budget
 from holdfast.discovery.cells import Cells
 from holdfast.discovery.collapsed import Collapsed
+from holdfast.discovery.evidence_rules import EvidenceRules
 from holdfast.discovery.filed_generator import MEMORY_BUDGET
 from holdfast.discovery.inclusion import Inclusions
 from holdfast.discovery.runs import Runs
@@ -49,6 +50,10 @@ class DatabaseRules:
             name: TableRules(len(schema), wanted, executor, most_pairs=most_pairs)
             for name, schema in (schemas if wanted.of_one_table else {}).items()
         }
+        self.evidence = {
+            name: EvidenceRules(schema, wanted, executor)
+            for name, schema in (schemas if wanted.of_evidence else {}).items()
+        }
         self.inclusions: Inclusions | None = None
         self._wide: WideInclusions | None = None
         if "ind" in wanted.kinds:
@@ -81,11 +86,22 @@ class DatabaseRules:
         return made
 
     def _follow_one(self, name: str, change: RowChange, rows: Rows, budget: Budget | None) -> tuple[Arrays, RuleChange]:
-        if name not in self.tables:
+        if name not in self.tables and name not in self.evidence:
             return {}, RuleChange()
+        moved = moved_by(change, rows)
+        facts, made = self._follow_agreement(name, moved, budget) if name in self.tables else ({}, RuleChange())
+        if name not in self.evidence:
+            return facts, made
+        evidence, table = self.evidence[name], name if self._named else None
+        before = evidence.ruleset(table)
+        delta = evidence.follow(moved, budget)
+        after = evidence.ruleset(table)
+        return {**facts, **prefixed(delta)}, _joined(made, RuleChange(after - before, before - after, evidence.why))
+
+    def _follow_agreement(self, name: str, moved: Moved, budget: Budget | None) -> tuple[Arrays, RuleChange]:
         table = self.tables[name]
         before = table.collapsed()
-        delta = table.follow(moved_by(change, rows), budget)
+        delta = table.follow(moved, budget)
         after = table.collapsed()
         why = Why(self._schemas[name], table.came, table.went)
         added, removed = (self._ruleset(name, found) for found in (after.minus(before), before.minus(after)))
@@ -95,9 +111,12 @@ class DatabaseRules:
         """Finds the rules of all tables from nothing; inclusions from the runs of a store, where there are any. Those
         of several columns come last: of all searches it is the one that may not end."""
         self._begin_inclusions(rows, runs, budget)
-        for name, table in self.tables.items():
-            arrival = RowChange.arrival(rows[name].ids(), rows[name].codes())
-            table.follow(moved_by(arrival, Rows(rows[name].schema)), budget)
+        for name, some in rows.items():
+            arrival = moved_by(RowChange.arrival(some.ids(), some.codes()), Rows(some.schema))
+            if name in self.tables:
+                self.tables[name].follow(arrival, budget)
+            if name in self.evidence:
+                self.evidence[name].follow(arrival, budget)
         self._begin_wide(rows, budget)
 
     def _begin_inclusions(self, rows: Mapping[str, Rows], runs: Runs | None, budget: Budget | None = None) -> None:
@@ -122,8 +141,10 @@ class DatabaseRules:
 
     def rules(self) -> RuleSet:
         """All rules, with their errors."""
-        parts = (self._ruleset(name, table.collapsed(), errors=True) for name, table in self.tables.items())
+        parts = [self._ruleset(name, table.collapsed(), errors=True) for name, table in self.tables.items()]
+        parts += [table.ruleset(name if self._named else None) for name, table in self.evidence.items()]
         how = tuple(f"{name}: {table.strategy}" for name, table in self.tables.items())
+        how += tuple(f"{name}: {table.strategy}" for name, table in self.evidence.items())
         if self.inclusions is None:
             return RuleSet(RuleSet.joined(parts).blocks, True, self.wanted.limits, how)
         found = RuleSet.joined([*parts, self.inclusions.ruleset(self.inclusions.valid())])
@@ -137,6 +158,8 @@ class DatabaseRules:
         self._begin_inclusions(rows, runs)
         for name, table in self.tables.items():
             table.settle(rows[name].codes())
+        for name, evidence in self.evidence.items():
+            evidence.settle(len(rows[name]))
         self._begin_wide(rows)
 
     def run_on(self, executor: Executor | None) -> None:
@@ -145,19 +168,49 @@ class DatabaseRules:
             self.inclusions.run_on(executor)
         for table in self.tables.values():
             table.run_on(executor)
+        for evidence in self.evidence.values():
+            evidence.run_on(executor)
+
+    def merge(self, name: str, facts: Arrays) -> None:
+        """Adds facts of a table that `follow` told elsewhere; `settle` follows."""
+        if name in self.tables:
+            self.tables[name].merge({n: array for n, array in facts.items() if not n.startswith(_EVIDENCE)})
+        if name in self.evidence:
+            mine = {n.removeprefix(_EVIDENCE): array for n, array in facts.items() if n.startswith(_EVIDENCE)}
+            self.evidence[name].merge(mine)
+
+    def to_arrays(self, name: str, delta: Arrays | None) -> Arrays:
+        """The facts of a table, as they were before a delta that was the last."""
+        mine, others = None, None
+        if delta is not None:
+            mine = {n: array for n, array in delta.items() if not n.startswith(_EVIDENCE)}
+            others = {n.removeprefix(_EVIDENCE): a for n, a in delta.items() if n.startswith(_EVIDENCE)}
+        made = self.tables[name].to_arrays(mine) if name in self.tables else {}
+        return {**made, **(prefixed(self.evidence[name].to_arrays(others)) if name in self.evidence else {})}
+
+
+_EVIDENCE = "evidence_"  # before the names of its arrays
+
+
+def prefixed(arrays: Arrays) -> Arrays:
+    return {_EVIDENCE + name: array for name, array in arrays.items()}
 
 
 def _joined(first: RuleChange, second: RuleChange) -> RuleChange:
     """Two changes of different rules as one."""
     if not second:
         return first
+
+    def why(rule: Rule) -> Pair | None:
+        return first.why(rule) or second.why(rule)
+
     added, removed = (RuleSet.joined([getattr(c, side) for c in (first, second)]) for side in ("added", "removed"))
 
     def value(rule: Rule) -> object:
         decided = first.value(rule)
         return second.value(rule) if decided is None else decided
 
-    return replace(first, added=added, removed=removed, value=value, vacuous=first.vacuous | second.vacuous)
+    return RuleChange(added, removed, why, value, first.vacuous | second.vacuous)
 
 
 def _codes_after(change: RowChange | None, rows: Rows) -> Codes:

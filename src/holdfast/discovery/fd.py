@@ -84,7 +84,7 @@ class FdRules:
             if len(gone) + len(new) == 0:
                 return
             if len(gone) + len(new) <= _LOCAL * len(edges):
-                covers = covers_after(self.covers[right], gone, new, edges, self.columns, most, budget)
+                covers = covers_after(self.covers[right], gone, new, edges, self.columns, most, budget=budget)
                 self._edges[right], self.covers[right] = edges, covers
                 return
         self._edges[right] = edges

@@ -10,10 +10,12 @@ from holdfast.errors import HoldfastError, NotAvailable, RuleError, shown
 from holdfast.rules.bind import require_policy
 from holdfast.rules.rule import KINDS
 
-AVAILABLE = ("key", "fd", "ind")
-OF_ONE_TABLE = ("key", "fd")
+AVAILABLE = ("key", "fd", "ind", "order", "dc")
+DEFAULT_KINDS = ("key", "fd", "ind")  # the others are asked for by name
+OF_ONE_TABLE, OF_EVIDENCE = ("key", "fd"), ("order", "dc")
 DEFAULT_SIZES: Mapping[str, int | None] = {"key": 5, "fd": 5, "order": 3, "dc": 4, "ind": 1}
 DEFAULT_ERRORS: Mapping[str, str] = {"key": "g3", "fd": "g3", "order": "g1", "dc": "g1"}
+CrossColumns = bool | Sequence[tuple[str, str]]
 Sizes = int | None | str | Mapping[str, int | None]
 
 
@@ -31,6 +33,7 @@ class Wanted:
     max_error: float = 0.0
     error: str | None = None
     compare: str = "typed"  # the values of inclusions, or as `text`
+    cross_columns: bool | tuple[tuple[str, str], ...] = True  # which a DC may compare with each other
     only_inserts: bool = False  # the promise that nothing is ever deleted or updated
 
     @classmethod
@@ -43,6 +46,7 @@ class Wanted:
         error: str | None = None,
         compare: str = "typed",
         *,
+        cross_columns: CrossColumns = True,
         only_inserts: bool = False,
     ) -> Wanted:
         """Checked, with defaults for what was left open."""
@@ -59,12 +63,20 @@ class Wanted:
         if compare not in ("typed", "text"):
             raise HoldfastError(f"compare is 'typed' or 'text', not {shown(compare)}")
         sizes = {kind: _size(max_size, kind) for kind in kinds}
-        return cls(kinds, require_policy(nulls), sizes, float(max_error), error, compare, only_inserts)
+        if max_error and {"order", "dc"} & set(kinds):
+            raise NotAvailable("order dependencies and denial constraints that nearly hold are not in this version")
+        crossed = cross_columns if isinstance(cross_columns, bool) else tuple((a, b) for a, b in cross_columns)
+        return cls(kinds, require_policy(nulls), sizes, float(max_error), error, compare, crossed, only_inserts)
 
     @property
     def of_one_table(self) -> tuple[str, ...]:
-        """The kinds that are about one table."""
+        """The kinds that are read from agree-sets."""
         return tuple(kind for kind in self.kinds if kind in OF_ONE_TABLE)
+
+    @property
+    def of_evidence(self) -> tuple[str, ...]:
+        """The kinds that are read from evidence."""
+        return tuple(kind for kind in self.kinds if kind in OF_EVIDENCE)
 
     def measure(self, kind: str) -> str:
         """How the error of a kind is measured."""
@@ -73,7 +85,9 @@ class Wanted:
     @property
     def limits(self) -> tuple[str, ...]:
         """The size limits, in words."""
-        return tuple(f"{kind}: at most {size} columns" for kind, size in self.sizes.items() if size is not None)
+        what = {"dc": "compared pairs of columns"}
+        sizes = ((kind, size) for kind, size in self.sizes.items() if size is not None)
+        return tuple(f"{kind}: at most {size} {what.get(kind, 'columns')}" for kind, size in sizes)
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -83,12 +97,15 @@ class Wanted:
             "max_error": self.max_error,
             "error": self.error,
             "compare": self.compare,
+            "cross_columns": self.cross_columns,
             "only_inserts": self.only_inserts,
         }
 
     @classmethod
     def from_json(cls, record: Mapping[str, Any]) -> Wanted:
-        return cls(**{**record, "kinds": tuple(record["kinds"])})
+        crossed = record["cross_columns"]
+        crossed = crossed if isinstance(crossed, bool) else tuple((a, b) for a, b in crossed)
+        return cls(**{**record, "kinds": tuple(record["kinds"]), "cross_columns": crossed})
 
 
 def _size(given: Sizes, kind: str) -> int | None:

@@ -1,8 +1,9 @@
-"""Which columns pairs of rows agree on, counted for a tile of pairs.
+"""How pairs of rows compare, counted for a tile of pairs.
 
 Rows come as codes[column, row] and, for columns of fewer values, as two bytes, halves[column, row], or one,
-small[column, row]: kind[column] says which. Eight columns make a plane of bytes, compared a strip of partners at a
-time, so that the processor compares many partners at once.
+small[column, row]: kind[column] says which. A test is (left column, right column, operator); a pair's set has the bits
+of the tests that it passes. Eight tests make a plane of bytes, compared a strip of partners at a time, so that the
+processor compares many partners at once. Agree-sets are the sets of the tests for equality of each column.
 """
 
 from __future__ import annotations
@@ -15,37 +16,51 @@ from holdfast.kernels.sets import AHEAD, copy_set, look_ahead, place_from, place
 _STRIP = 2048  # partners at a time: their planes stay in the nearest cache
 _PLANES_PER_WORD = 8
 BYTES, HALVES, WORDS = 0, 1, 2  # kinds of columns
+EQUAL, LESS, GREATER, DIFFERENT, NEVER = 0, 1, 2, 3, 4  # tests of the row against its partner
 
 
 @part
-def compare(planes, codes, halves, small, kind, row, start, stop):
-    """Sets the bit of each column in which a partner has the value of the row."""
+def mark(plane, bit, value, values, test):
+    """Sets a bit for each partner with which the row passes a test."""
+    none = np.uint8(0)
+    if test == EQUAL:
+        for j in range(values.shape[0]):
+            plane[j] |= bit if values[j] == value else none
+    elif test == LESS:
+        for j in range(values.shape[0]):
+            plane[j] |= bit if value < values[j] else none
+    elif test == GREATER:
+        for j in range(values.shape[0]):
+            plane[j] |= bit if value > values[j] else none
+    elif test == DIFFERENT:
+        for j in range(values.shape[0]):
+            plane[j] |= bit if values[j] != value else none
+
+
+@part
+def compare(planes, codes, halves, small, kind, tests, row, start, stop):
+    """Sets the bit of each test that a partner and the row pass."""
     for p in range(planes.shape[0]):
         planes[p, : stop - start] = 0
-    for c in range(codes.shape[0]):
-        plane, bit = planes[c >> 3], np.uint8(1 << (c & 7))
-        if kind[c] == BYTES:
-            number, numbers = small[c, row], small[c, start:stop]
-            for j in range(stop - start):
-                plane[j] |= bit if numbers[j] == number else np.uint8(0)
-        elif kind[c] == HALVES:
-            half, others = halves[c, row], halves[c, start:stop]
-            for j in range(stop - start):
-                plane[j] |= bit if others[j] == half else np.uint8(0)
+    for k in range(tests.shape[0]):
+        left, right, test = tests[k, 0], tests[k, 1], tests[k, 2]
+        plane, bit = planes[k >> 3], np.uint8(1 << (k & 7))
+        if kind[left] == BYTES:
+            mark(plane, bit, small[left, row], small[right, start:stop], test)
+        elif kind[left] == HALVES:
+            mark(plane, bit, halves[left, row], halves[right, start:stop], test)
         else:
-            value, values = codes[c, row], codes[c, start:stop]
-            for j in range(stop - start):
-                plane[j] |= bit if values[j] == value else np.uint8(0)
+            mark(plane, bit, codes[left, row], codes[right, start:stop], test)
 
 
 @kernel
-def count_direct(codes, halves, small, kind, known, span, counts, pairs):
+def count_direct(codes, halves, small, kind, tests, known, lifts, one, span, counts, pairs):
     """counts[set] += 1 for each pair i < j, i in the first span of rows, j in the second; pairs[set], unless `pairs` is
-    empty, is one of them. known[i] takes out the columns in which row i agrees with nobody. For up to 24 columns;
-    counts has a place for each set. O(pairs x columns), a strip of partners at a time. Two tables take turns, since
-    adding to a place that was just written has to wait for it."""
-    columns = codes.shape[0]
-    planes = np.zeros(((columns + 7) >> 3, _STRIP), np.uint8)
+    empty, is one of them. known[i] takes out the tests that row i passes with nobody; lifts[0, i] and lifts[1, j] put
+    in those that a row passes with everybody as the first or the second of a pair, or, with `one`, only where exactly
+    one of both says so. For up to 24 tests; counts has a place for each set. O(pairs x tests), a strip of partners at
+    a time. Two tables take turns, since adding to a place that was just written has to wait for it."""
+    planes = np.zeros(((tests.shape[0] + 7) >> 3, _STRIP), np.uint8)
     found = np.zeros(_STRIP, np.uint32)
     turn = np.zeros_like(counts)
     first, stop, first_other, stop_other = span[0], span[1], span[2], span[3]
@@ -56,7 +71,7 @@ def count_direct(codes, halves, small, kind, known, span, counts, pairs):
             if start >= end:
                 continue
             width = end - start
-            compare(planes, codes, halves, small, kind, i, start, end)
+            compare(planes, codes, halves, small, kind, tests, i, start, end)
             for j in range(width):
                 found[j] = planes[0, j]
             for p in range(1, planes.shape[0]):
@@ -66,6 +81,11 @@ def count_direct(codes, halves, small, kind, known, span, counts, pairs):
             mask = np.uint32(known[i, 0])
             for j in range(width):
                 found[j] &= mask
+            if lifts.shape[1]:
+                mine = np.uint32(lifts[0, i, 0])
+                for j in range(width):
+                    theirs = np.uint32(lifts[1, start + j, 0])
+                    found[j] |= (mine ^ theirs) if one else (mine | theirs)
             if pairs.shape[0]:
                 for j in range(width):
                     if counts[found[j]] == 0:
@@ -82,13 +102,12 @@ def count_direct(codes, halves, small, kind, known, span, counts, pairs):
 
 
 @kernel
-def count_hashed(codes, halves, small, kind, known, span, sql):
-    """(sets, counts, pairs) of the pairs of a tile: as `count_direct`, for any number of columns. With `sql` a set is
-    two: the columns in which the pair agrees, and those in which it differs, nulls being in neither.
-    O(pairs x columns)."""
-    columns = codes.shape[0]
+def count_hashed(codes, halves, small, kind, tests, known, lifts, one, span, sql):
+    """(sets, counts, pairs) of the pairs of a tile: as `count_direct`, for any number of tests. With `sql` a set is
+    two: the tests that the pair passes, and the others that both rows know, nulls being in neither. O(pairs x tests).
+    """
     words = known.shape[1]
-    planes = np.zeros(((columns + 7) >> 3, _STRIP), np.uint8)
+    planes = np.zeros(((tests.shape[0] + 7) >> 3, _STRIP), np.uint8)
     width = 2 * words if sql else words
     keys, rows = np.zeros((width, _STRIP), np.uint64), np.zeros((_STRIP, width), np.uint64)
     hashes, entries = np.empty(AHEAD, np.uint64), np.empty(AHEAD, np.int32)
@@ -105,7 +124,7 @@ def count_hashed(codes, halves, small, kind, known, span, sql):
             start = max(begin, i + 1)
             if start >= end:
                 continue
-            compare(planes, codes, halves, small, kind, i, start, end)
+            compare(planes, codes, halves, small, kind, tests, i, start, end)
             for w in range(words):
                 gather(keys[w], planes, w, end - start)
                 if sql:
@@ -113,6 +132,10 @@ def count_hashed(codes, halves, small, kind, known, span, sql):
                         keys[words + w, j] = known[i, w] & known[start + j, w] & ~keys[w, j]
                 for j in range(end - start):
                     keys[w, j] &= known[i, w]
+                if lifts.shape[1]:
+                    for j in range(end - start):
+                        mine, theirs = lifts[0, i, w], lifts[1, start + j, w]
+                        keys[w, j] |= (mine ^ theirs) if one else (mine | theirs)
             if used + end - start + 1 >= room:
                 while used + end - start + 1 >= room:
                     room *= 4

@@ -3,6 +3,9 @@
 MMCS (Murakami and Uno, 2014) on bitsets over the edges: columns[v] are the edges of vertex v. A vertex of a set is
 critical while some edge is met by it alone; a set with a vertex that is not cannot become minimal by growing.
 The search keeps its place in arrays, so that it can be stopped at any node and continued.
+
+Vertices may be in groups, members[group]: then a cover has vertices of a limited number of groups, and never a whole
+group. Both are true of every part of such a cover, so that a search along parts misses none.
 """
 
 from __future__ import annotations
@@ -115,10 +118,38 @@ def add(vertex, depth, columns, unmet, twice, chosen):
     return True
 
 
+@part
+def keep_to_groups(depth, allowed, chosen, group, members, most):
+    """Takes from allowed[depth], after `depth` chosen vertices, the last of a group, and other groups where there are
+    enough. O(depth^2)."""
+    used = 0
+    for k in range(depth):
+        mine, same = group[chosen[k]], 0
+        fresh = True
+        for other in range(depth):
+            if group[chosen[other]] == mine:
+                same += 1
+                fresh = fresh and other >= k
+        used += 1 if fresh else 0
+        size = 0
+        for w in range(members.shape[1]):
+            size += ones(members[mine, w])
+        if same >= size - 1:
+            for w in range(members.shape[1]):
+                allowed[depth, w] &= ~members[mine, w]
+    if used >= most:
+        for w in range(members.shape[1]):
+            mask = np.uint64(0)
+            for k in range(depth):
+                mask |= members[group[chosen[k]], w]
+            allowed[depth, w] &= mask
+
+
 @kernel
-def search(edges, columns, roots, within, most, place, out, steps):
+def search(edges, columns, roots, within, most, group, members, most_groups, place, out, steps):
     """Minimal covers of at most `most` vertices that contain a root and otherwise vertices of `within`: into `out`, as
-    far as there is room and for at most so many steps. Returns PAUSED where there is more to search: call again.
+    far as there is room and for at most so many steps. Returns PAUSED where there is more to search: call again. An
+    empty `group` is none at all.
 
     Several roots may lead to the same cover. O(edges / 64 x vertices of the cover) for each node.
     """
@@ -137,6 +168,8 @@ def search(edges, columns, roots, within, most, place, out, steps):
                 depth, base = -1, 0
                 continue
             depth = base
+            if group.shape[0]:
+                keep_to_groups(depth, allowed, chosen, group, members, most_groups)
             what = choose(depth, edges, unmet, allowed, tried, most)
             if what >= 0:
                 if what == _COVER:
@@ -158,6 +191,8 @@ def search(edges, columns, roots, within, most, place, out, steps):
         allowed[depth + 1] = allowed[depth]
         allowed[depth, vertex >> 6] |= bit_of(vertex)
         chosen[depth] = vertex
+        if group.shape[0]:
+            keep_to_groups(depth + 1, allowed, chosen, group, members, most_groups)
         what = choose(depth + 1, edges, unmet, allowed, tried, most)
         if what == _COVER:
             out[found] = 0

@@ -133,7 +133,7 @@ class Pipeline(_Model):
     book: str = Field(description="The rulebook's directory; made from the tables where there is none.")
     tables: dict[str, TableConfig] = Field(min_length=1)
     rules: str | list[str | dict[str, Any]] = Field([], description="A rule file, or rules.")
-    kinds: list[str] = Field([], description="Kinds of rules to discover and maintain: key, fd, ind.")
+    kinds: list[str] = Field([], description="Kinds of rules to discover and maintain: key, fd, ind, order, dc.")
     max_size: int | dict[str, int | None] | Literal["default"] | None = Field(
         "default", description="Most columns of a key, left side or inclusion, or {kind: number}; null for no limit."
     )

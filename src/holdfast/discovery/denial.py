@@ -1,0 +1,127 @@
+"""All minimal denial constraints of a table, kept true to its evidence (IncDC).
+
+A set of weak atoms is a valid constraint iff it has an atom that each pair lacks, in both orientations. So the minimal
+constraints are the minimal covers of what pairs lack that are not trivial: no comparison with all of its atoms, and no
+contradiction through several columns. They come in mirror images, of which the one with the smaller text is kept.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from holdfast.discovery.budget import Budget
+from holdfast.discovery.cover import Groups, covers_after, minimal_covers, smallest
+from holdfast.discovery.space import Space
+from holdfast.rules.implication import is_satisfiable
+from holdfast.rules.masks import Masks, Numbers, distinct, none, numbered, pack, unpack
+from holdfast.rules.operator import Op
+from holdfast.rules.predicate import Cell, Compare
+from holdfast.rules.ruleset import NO_CONCLUSION, Block
+
+_LOCAL = 0.02  # of the edges: up to here following the change is faster than the search anew
+_WEAK = (Op.LE, Op.GE, Op.NE)
+
+
+@dataclass
+class DenialRules:
+    """The constraints of one table; `most` limits the compared pairs of columns."""
+
+    space: Space
+    most: int | None = None
+    covers: Masks = field(init=False)
+    _edges: Masks | None = field(init=False, default=None)
+
+    def __post_init__(self) -> None:
+        self.covers = none(len(self.space.atoms))
+
+    def update(self, clues: Masks, rows: int, budget: Budget | None = None) -> None:
+        """Brings the constraints to the clues of so many rows; `clues` in one orientation each."""
+        budget = budget or Budget()
+        atoms = len(self.space.atoms)
+        if rows < 2:
+            self.covers, self._edges = none(atoms), None
+            return
+        edges = smallest(self.lacking(clues))
+        groups = Groups(self.space.group_of, self.most)
+        before = self._edges
+        if before is not None:
+            _, numbers = numbered(np.concatenate([before, edges]))
+            gone = before[~np.isin(numbers[: len(before)], numbers[len(before) :])]
+            new = edges[~np.isin(numbers[len(before) :], numbers[: len(before)])]
+            if len(gone) + len(new) <= _LOCAL * len(edges):
+                self.covers = covers_after(self.covers, gone, new, edges, atoms, groups=groups, budget=budget)
+                self._edges = edges
+                return
+        self.covers = minimal_covers(edges, atoms, groups=groups, budget=budget)
+        self._edges = None if budget.ended else edges
+
+    def lacking(self, clues: Masks) -> Masks:
+        """What pairs with these clues lack, in both orientations."""
+        both = np.concatenate([clues, self.space.mirrored(clues)])
+        return distinct(pack(self.space.lacks(distinct(both))))
+
+    def block(self, table: str | None) -> Block:
+        """The rules."""
+        names = self.space.schema.names
+        masks = self._canonical(self.covers)
+        vocabulary: list[Compare] = []
+        places = {}
+        for i, comparison in enumerate(self.space.comparisons):
+            cells = Cell("t", names[comparison.left]), Cell("s", names[comparison.right])
+            for op in _WEAK:
+                places[i, op] = len(vocabulary)
+                vocabulary.append(Compare(cells[0], op, cells[1]))
+        bits = unpack(masks, len(self.space.atoms))
+        made = np.zeros((len(masks), len(vocabulary)), np.bool_)
+        for atom, (i, op) in enumerate(self.space.atoms):
+            for weak in (Op.LE, Op.GE) if op is Op.EQ else (op,):
+                made[:, places[i, weak]] |= bits[:, atom]
+        chosen = self._satisfiable(made, vocabulary)
+        ends = np.full(int(chosen.sum()), NO_CONCLUSION, np.int32)
+        return Block("dc", table, tuple(vocabulary), pack(made[chosen]), ends, names=names)
+
+    def _canonical(self, covers: Masks) -> Masks:
+        """Of each two mirror images the one with the smaller text."""
+        bits = unpack(covers, len(self.space.atoms))
+        mirror = np.empty_like(bits)
+        mirror[:, self.space.mirror_atoms] = bits
+        mine, theirs = (self._text_order(some) for some in (bits, mirror))
+        differ = mine != theirs
+        first = differ.argmax(axis=1)
+        rows = np.arange(len(bits))
+        smaller = differ.any(axis=1) & (theirs[rows, first] < mine[rows, first])
+        return distinct(pack(np.where(smaller[:, None], mirror, bits)))
+
+    def _text_order(self, bits: npt.NDArray[np.bool_]) -> Numbers:
+        """For each rule the ranks of its predicates' texts, in the order of the text, then zeros."""
+        names, space = self.space.schema.names, self.space
+        comparisons = [(names[c.left], names[c.right]) for c in space.comparisons]
+        texts = {
+            (i, op): str(Compare(Cell("t", a), op, Cell("s", b))) for i, (a, b) in enumerate(comparisons) for op in Op
+        }
+        rank = {text: place for place, text in enumerate(sorted(texts.values()), start=1)}
+        found = np.zeros((len(bits), len(comparisons)), np.int64)
+        weights = np.zeros((len(comparisons), len(space.atoms)), np.int64)
+        for atom, (i, op) in enumerate(space.atoms):
+            weights[i, atom] = 3 if op is Op.EQ else {Op.LE: 1, Op.GE: 2, Op.NE: 4}[op]
+        sums = bits.astype(np.int64) @ weights.T
+        by_sum = {1: Op.LE, 2: Op.GE, 4: Op.NE, 3: Op.EQ, 5: Op.LT, 6: Op.GT}
+        for i in range(len(comparisons)):
+            of_sum = np.zeros(8, np.int64)
+            for total, op in by_sum.items():
+                of_sum[total] = rank[texts[i, op]]
+            found[:, i] = of_sum[sums[:, i]]
+        found = found[:, sorted(range(len(comparisons)), key=lambda i: comparisons[i])]
+        order = np.argsort(found == 0, axis=1, kind="stable")
+        return np.take_along_axis(found, order, axis=1)
+
+    def _satisfiable(self, made: npt.NDArray[np.bool_], vocabulary: list[Compare]) -> npt.NDArray[np.bool_]:
+        """Which rules some values would violate; only comparisons of different columns can contradict each other."""
+        crossed = np.array([p.left.column != p.right.column for p in vocabulary if isinstance(p.right, Cell)])
+        chosen = np.ones(len(made), np.bool_)
+        for row in np.flatnonzero(made[:, crossed].any(axis=1)).tolist():
+            chosen[row] = is_satisfiable([vocabulary[i] for i in np.flatnonzero(made[row])])
+        return chosen

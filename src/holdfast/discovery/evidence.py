@@ -1,0 +1,93 @@
+"""The evidence of a table: how its pairs of rows compare, as a multiset of clues under inserts and deletes (IncDC).
+
+A pair counts once, with the smaller of its clue and the clue of its mirror image: so that a clue does not depend on
+the order of rows, and both orientations are known from one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from holdfast.discovery.agree_set import PairSets, Tally
+from holdfast.discovery.agree_tile import PAIRS_PER_TILE, Compared
+from holdfast.discovery.space import DIFFERENT, GREATER, LESS, Space
+from holdfast.executors.executor import Executor
+from holdfast.executors.threads import ThreadExecutor
+from holdfast.kernels import agree
+from holdfast.rules.masks import Masks, full, numbered, pack
+from holdfast.table.dictionary import NULL, Codes
+
+_FEW_PAIRS = 20_000_000  # not worth sending elsewhere
+_WORTH_RANKS = 200  # partners of a row, from which on comparing short numbers repays sorting the values
+_TESTS = {LESS: agree.LESS, GREATER: agree.GREATER, DIFFERENT: agree.DIFFERENT}
+
+
+@dataclass
+class Evidence(PairSets):
+    """The clues of all pairs of a table."""
+
+    space: Space
+    executor: Executor = field(default_factory=ThreadExecutor)
+    few_pairs: int = _FEW_PAIRS
+    pairs_per_tile: int = PAIRS_PER_TILE
+
+    @property
+    def width(self) -> int:
+        return self.space.width
+
+    def compared(self, codes: Codes, pairs: int) -> Compared:
+        """Columns of operands: one for a column with itself, two for two columns. O(rows x comparisons), or with
+        sorting."""
+        space, rows = self.space, codes.shape[1]
+        left, right = space.operands(codes)
+        columns: list[Codes] = []
+        places = []
+        for i, comparison in enumerate(space.comparisons):
+            places.append((len(columns), len(columns) + (comparison.left != comparison.right)))
+            columns += [left[i]] if comparison.left == comparison.right else [left[i], right[i]]
+        tests = np.array([(*places[i], _TESTS.get(say, agree.NEVER)) for i, say in space.bits], np.int64).reshape(-1, 3)
+        numbers = np.stack(columns) if columns else np.zeros((0, rows), np.int64)
+        small, halves = np.empty((0, 0), np.uint8), np.empty((0, 0), np.uint16)
+        kind = np.full(len(numbers), agree.WORDS)
+        if pairs > _WORTH_RANKS * max(1, rows):
+            small, halves = np.empty(numbers.shape, np.uint8), np.empty(numbers.shape, np.uint16)
+            for a, b in dict.fromkeys(places):
+                both = sorted({a, b})
+                values, ranks = np.unique(numbers[both], return_inverse=True)
+                ranks = ranks.reshape(len(both), rows)
+                if len(values) <= 1 << 8:
+                    small[both], kind[both] = ranks, agree.BYTES
+                elif len(values) <= 1 << 16:
+                    halves[both], kind[both] = ranks, agree.HALVES
+        known = np.repeat(full(len(space.bits)), rows, axis=0)
+        lifts = self._lifts(left, right)
+        return Compared(numbers, halves, small, kind, tests, known, lifts, np.array([space.nulls == "equal"]))
+
+    def _lifts(self, left: Codes, right: Codes) -> Masks:
+        """[side, row]: the bits that a null sets, as the first or the second row of a pair; empty without nulls."""
+        if not ((left == NULL).any() or (right == NULL).any()):
+            return np.zeros((2, 0, self.width), np.uint64)
+        sides = []
+        for operands in (left, right):
+            bits = np.zeros((operands.shape[1], len(self.space.bits)), np.bool_)
+            for place, (i, say) in enumerate(self.space.bits):
+                if self.space.nulls != "equal" or say in (LESS, GREATER):
+                    bits[:, place] = operands[i] == NULL
+            sides.append(pack(bits))
+        return np.stack(sides)
+
+    def settled(self, tally: Tally) -> Tally:
+        """Each pair with the smaller of its two clues, and equal clues together."""
+        if not len(tally):
+            return tally
+        mirror = self.space.mirrored(tally.sets)
+        differ = tally.sets != mirror
+        first, rows = differ.argmax(axis=1), np.arange(len(mirror))
+        turn = differ.any(axis=1) & (mirror[rows, first] < tally.sets[rows, first])
+        sets, numbers = numbered(np.where(turn[:, None], mirror, tally.sets))
+        counts, pairs = np.zeros(len(sets), np.int64), np.empty((len(sets), 2), np.int64)
+        np.add.at(counts, numbers, tally.counts)
+        pairs[numbers] = np.where(turn[:, None], tally.pairs[:, ::-1], tally.pairs)
+        return Tally(sets, counts, pairs)

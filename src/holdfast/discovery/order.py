@@ -1,0 +1,123 @@
+"""All minimal pointwise order dependencies of a table, kept true to its evidence (IncPOD).
+
+`X -> A op` holds iff each pair that satisfies the inverse of A op lacks an atom of X: left sides are covers of what
+such pairs lack in the other columns. A lone `!=` is no mark of an order dependency: `<` and `>` stand for it. What a
+smaller left side, or a stronger conclusion with no larger one, says already is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from holdfast.discovery.budget import Budget
+from holdfast.discovery.cover import Groups, minimal_covers, smallest
+from holdfast.discovery.space import Space
+from holdfast.rules.masks import Masks, among, distinct, mask_of, none, pack, unpack
+from holdfast.rules.operator import Op
+from holdfast.rules.rule import Marked
+from holdfast.rules.ruleset import Block
+
+_CONCLUSIONS = {True: (Op.LT, Op.EQ, Op.LE), False: (Op.EQ,)}  # the stronger ones first
+_NEEDED = {Op.LT: (Op.GE,), Op.LE: (Op.GE, Op.NE), Op.EQ: (Op.NE,)}  # atoms of the inverse
+_WEAK = (Op.LE, Op.GE, Op.NE)
+Conclusion = tuple[int, Op]
+
+
+@dataclass
+class OrderRules:
+    """The order dependencies of one table, over comparisons of columns with themselves; `most` limits left columns."""
+
+    space: Space
+    most: int | None = None
+    lefts: dict[Conclusion, Masks] = field(init=False, default_factory=dict)
+
+    def update(self, clues: Masks, rows: int, budget: Budget | None = None) -> None:
+        """Brings the rules to the clues of so many rows; `clues` in one orientation each."""
+        budget = budget or Budget()
+        self.lefts = {}
+        if rows < 2:
+            return
+        lacks = self.space.lacks(distinct(np.concatenate([clues, self.space.mirrored(clues)])))
+        places = {atom: place for place, atom in enumerate(self.space.atoms)}
+        columns = len(self.space.schema)
+        for right in range(columns):
+            made: dict[Op, Masks] = {}
+            for op in _CONCLUSIONS[self.space.comparisons[right].ordered]:
+                if budget.spent():
+                    return
+                budget.tell("inverting order dependencies", right / columns)
+                inverse = np.ones(len(lacks), np.bool_)
+                for atom in _NEEDED[op]:
+                    if self.space.comparisons[right].ordered or atom is not Op.GE:
+                        inverse &= ~lacks[:, places[right, atom]]
+                made[op] = self._covers(distinct(pack(lacks[inverse])), right, budget)
+            if not budget.ended:
+                self.lefts |= {(right, op): lefts for op, lefts in self._minimal(made).items()}
+
+    def _covers(self, edges: Masks, right: int, budget: Budget) -> Masks:
+        """Left sides without the right column, each lone `!=` as `<` and as `>`."""
+        atoms, columns = self.space.atoms, len(self.space.schema)
+        usable = [
+            place
+            for place, (i, op) in enumerate(atoms)
+            if i < columns and i != right and not (op is Op.NE and not self.space.comparisons[i].ordered)
+        ]
+        within = mask_of(usable, len(atoms))
+        groups = Groups(self.space.group_of, self.most)
+        return self._expanded(minimal_covers(edges, len(atoms), within=within, groups=groups, budget=budget))
+
+    def _expanded(self, covers: Masks) -> Masks:
+        bits = unpack(covers, len(self.space.atoms))
+        for i, comparison in enumerate(self.space.comparisons):
+            if comparison.ordered and comparison.left == comparison.right:
+                le, ge, ne = (self.space.atoms.index((i, op)) for op in _WEAK)
+                lone = bits[:, ne] & ~bits[:, le] & ~bits[:, ge]
+                less, greater = bits[lone].copy(), bits[lone].copy()
+                less[:, le] = greater[:, ge] = True
+                bits = np.concatenate([bits[~lone], less, greater])
+        return smallest(pack(bits)) if len(bits) else none(len(self.space.atoms))
+
+    def _minimal(self, made: Mapping[Op, Masks]) -> dict[Op, Masks]:
+        """Without what a stronger conclusion says already. Those of `=` come in mirror images."""
+        if Op.LE not in made:
+            return dict(made)
+        strong = distinct(np.concatenate([made[Op.LT], made[Op.EQ]]))
+        every = np.concatenate([strong, made[Op.LE]])
+        kept = made[Op.LE][among(made[Op.LE], smallest(every)) & ~among(made[Op.LE], strong)] if len(every) else every
+        return {**made, Op.LE: kept}
+
+    def block(self, table: str | None) -> Block:
+        """The rules; of two mirror images with the conclusion `=` the one with the smaller text."""
+        names = self.space.schema.names
+        vocabulary = tuple(Marked(name, op) for name in names for op in _WEAK)
+        conclusions = tuple(Marked(names[right], op) for right, op in self.lefts)
+        parts, ends = [none(len(vocabulary))], [np.zeros(0, np.int32)]
+        for end, ((_, op), lefts) in enumerate(self.lefts.items()):
+            masks = self._in_words(lefts, mirror_images=op is Op.EQ)
+            parts.append(masks)
+            ends.append(np.full(len(masks), end, np.int32))
+        return Block("order", table, vocabulary, np.concatenate(parts), np.concatenate(ends), conclusions, names)
+
+    def _in_words(self, lefts: Masks, *, mirror_images: bool) -> Masks:
+        """Over the vocabulary: three weak operators for each column."""
+        bits = unpack(lefts, len(self.space.atoms))
+        made = np.zeros((len(lefts), 3 * len(self.space.schema)), np.bool_)
+        for atom, (i, op) in enumerate(self.space.atoms):
+            for weak in () if i >= len(self.space.schema) else (Op.LE, Op.GE) if op is Op.EQ else (op,):
+                made[:, 3 * i + _WEAK.index(weak)] |= bits[:, atom]
+        return distinct(pack(self._canonical(made) if mirror_images else made))
+
+    def _canonical(self, made: np.ndarray) -> np.ndarray:
+        """With `<` or `<=` for the first column, by name, that is not `=`."""
+        names = self.space.schema.names
+        less, greater = made[:, 0::3] & ~made[:, 1::3], made[:, 1::3] & ~made[:, 0::3]
+        order = sorted(range(len(names)), key=names.__getitem__)
+        lopsided = (less | greater)[:, order]
+        first = lopsided.argmax(axis=1)
+        turn = lopsided.any(axis=1) & greater[:, order][np.arange(len(made)), first]
+        turned = made.copy()
+        turned[:, 0::3], turned[:, 1::3] = made[:, 1::3], made[:, 0::3]
+        return np.where(turn[:, None], turned, made)

@@ -1,0 +1,174 @@
+"""Denial constraints and order dependencies against their definitions, as rows come and go."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import holdfast as hf
+from holdfast.discovery.agree_set import Moved
+from holdfast.discovery.evidence import Evidence
+from holdfast.discovery.evidence_rules import EvidenceRules
+from holdfast.discovery.space import Space, cross_pairs
+from holdfast.discovery.wanted import Wanted
+from holdfast.table.dictionary import NULL
+from holdfast.table.kind import Kind
+from holdfast.table.schema import Column, Schema
+from tests import naive
+from tests.conftest import cases
+
+NULLS = ["equal", "distinct", "sql"]
+NAMES = ("a", "b", "c")
+
+
+def schema_of(kinds):
+    return Schema(tuple(Column(name, kind) for name, kind in zip(NAMES, kinds, strict=False)))
+
+
+def rows_of(codes, names):
+    return [{n: None if v == NULL else int(v) for n, v in zip(names, row, strict=True)} for row in codes.T]
+
+
+def moved(stay, new, gone=None):
+    gone = gone if gone is not None else new[:, :0]
+    sizes = [x.shape[1] for x in (gone, new, stay)]
+    ids = np.split(np.arange(sum(sizes)), np.cumsum(sizes)[:-1])
+    return Moved(ids[0], gone, ids[1], new, ids[2], stay)
+
+
+@st.composite
+def tables(draw, most_columns=3, most_rows=5):
+    kinds = draw(st.lists(st.sampled_from([Kind.INTEGER, Kind.TEXT]), min_size=1, max_size=most_columns))
+    values = st.sampled_from([0, 1, 2, NULL])
+    rows = draw(st.lists(st.tuples(*[values] * len(kinds)), max_size=most_rows))
+    return schema_of(kinds), np.array(rows, np.int64).reshape(len(rows), len(kinds)).T.copy()
+
+
+@st.composite
+def spaces(draw, most_columns=3):
+    """A table, and perhaps two columns of one kind that are compared."""
+    schema, codes = draw(tables(most_columns))
+    alike = [(a, b) for a in range(len(schema)) for b in range(a) if schema.columns[a].kind is schema.columns[b].kind]
+    return (
+        schema,
+        codes,
+        [tuple(sorted(p)) for p in draw(st.lists(st.sampled_from(alike), max_size=1))] if alike else [],
+    )
+
+
+@pytest.mark.parametrize("nulls", NULLS)
+@given(told=spaces())
+@settings(max_examples=cases(40))
+def test_what_pairs_lack(nulls, told):
+    """Each clue against the comparisons of its pair, and the number of pairs."""
+    schema, codes, pairs = told
+    space = Space.of(schema, nulls, pairs)
+    evidence = Evidence(space)
+    evidence.merge(evidence.delta(moved(codes[:, :0], codes)))
+    rows = rows_of(codes, schema.names)
+    expected = {}
+    for i, t in enumerate(rows):
+        for j, s in enumerate(rows):
+            if i != j:
+                lacks = tuple(
+                    not naive.holds(op, t[schema.names[c.left]], s[schema.names[c.right]], nulls)
+                    for c, op in ((space.comparisons[k], op) for k, op in space.atoms)
+                )
+                expected[lacks] = expected.get(lacks, 0) + 1
+    found = {}
+    for clues in (evidence.sets, space.mirrored(evidence.sets)):
+        for row, count in zip(space.lacks(clues), evidence.counts.tolist(), strict=True):
+            found[tuple(row.tolist())] = found.get(tuple(row.tolist()), 0) + count
+    assert found == expected
+
+
+def expected_rules(kind, space, codes, most):
+    rows, names = rows_of(codes, space.schema.names), space.schema.names
+    if kind == "order":
+        return naive.orders(rows, {c.name: c.kind.ordered for c in space.schema.columns}, space.nulls, most)
+    comparisons = [(names[c.left], names[c.right], c.ordered) for c in space.comparisons]
+    return naive.dcs(rows, comparisons, space.nulls, most)
+
+
+@pytest.mark.parametrize("kind", ["dc", "order"])
+@pytest.mark.parametrize("nulls", NULLS)
+@given(data=st.data())
+@settings(max_examples=cases(25))
+def test_rules_follow_the_rows(nulls, kind, data):
+    """From nothing, then as rows come and go."""
+    schema, codes, pairs = data.draw(spaces(2 if kind == "dc" else 3))
+    most = data.draw(st.sampled_from([1, 2] if pairs else [None, 1, 2]))
+    names = [(schema.names[a], schema.names[b]) for a, b in pairs] if kind == "dc" else False
+    wanted = Wanted.of((kind,), nulls, max_size=most, cross_columns=names)
+    rules = EvidenceRules(schema, wanted)
+    rules.follow(moved(codes[:, :0], codes))
+    for _ in range(data.draw(st.integers(1, 3))):
+        space = Space.of(schema, nulls, pairs if kind == "dc" else ())
+        found = set(rules.ruleset(None))
+        assert found == expected_rules(kind, space, codes, most)
+        assert len(found) == len(rules.ruleset(None))
+        leaves = np.array(
+            data.draw(st.lists(st.booleans(), min_size=codes.shape[1], max_size=codes.shape[1])), np.bool_
+        )
+        values = st.sampled_from([0, 1, 2, NULL])
+        new = data.draw(st.lists(st.tuples(*[values] * len(schema)), max_size=2))
+        new = np.array(new, np.int64).reshape(len(new), len(schema)).T.copy()
+        rules.follow(moved(codes[:, ~leaves], new, codes[:, leaves]))
+        codes = np.concatenate([codes[:, ~leaves], new], axis=1)
+
+
+# --- through the front door ----------------------------------------------------------------------------------
+
+
+def test_a_rulebook_says_which_pair_decided():
+    rows = pa.table({"salary": [1, 2, 3], "tax": [10, 20, 30]})
+    book = hf.Rulebook.create(None, rows, kinds=("order", "dc"))
+    rule, constraint = hf.parse("{tax <=} -> salary <"), hf.parse("not(t.tax <= s.tax and t.salary >= s.salary)")
+    assert rule in set(book.rules()) and constraint in set(book.rules())
+    out = book.apply(hf.Change(inserts=pa.table({"salary": [4], "tax": [5]})))
+    assert {rule, constraint} <= set(out.rules.removed)
+    assert out.rules.why(rule) == (3, 0)
+    assert set(out.rules.why(constraint)) == {3, 0}
+    out = book.apply(hf.Change(deletes=pa.table({"salary": [4], "tax": [5]})))
+    assert {rule, constraint} <= set(out.rules.added) and out.rules.why(rule) == (3, 0)
+
+
+def test_columns_that_share_values_are_compared():
+    """At least 0.3 of the rows, nulls left out; whole floats equal integers; text and numbers never meet."""
+    table = pa.table(
+        {"a": [1, 2, 3, None], "b": [1.0, 9.5, 9.5, None], "c": [1.0, 2.0, 7.5, 7.5], "x": ["1", "2", "3", "4"]}
+    )
+    rules = hf.discover(table, ("dc",), max_size=2)
+    crossed = {p.operands for r in rules for p in r.predicates if p.left.column != p.right.column}
+    assert {frozenset(c.column for c in pair) for pair in crossed} == {frozenset("ac")}
+    assert not any(
+        p.left.column != p.right.column
+        for r in hf.discover(table, ("dc",), max_size=2, cross_columns=False)
+        for p in r.predicates
+    )
+
+
+def test_at_most_eight_pairs_are_compared():
+    schema = Schema(tuple(Column(f"c{i}", Kind.INTEGER) for i in range(6)))
+    assert len(cross_pairs(schema, np.ones((6, 4), np.int64), True)) == 8
+    assert cross_pairs(schema, np.ones((6, 4), np.int64), [("c5", "c0")]) == [(0, 5)]
+
+
+def test_many_comparisons_take_several_words():
+    """40 ordered columns are 80 bits; the single-column constraints are known."""
+    rng = np.random.default_rng(0)
+    table = pa.table({f"c{i}": rng.permutation(30) if i % 2 else rng.integers(0, 3, 30) for i in range(40)})
+    rules = hf.discover(table, ("dc",), max_size=1, cross_columns=False)
+    assert rules.texts() == sorted(f"not(t.c{i} = s.c{i})" for i in range(1, 40, 2))
+
+
+@pytest.mark.data
+@pytest.mark.parametrize(("columns", "rows", "count"), [(12, 2000, 1312), (13, 1000, 9233)])
+def test_the_constraints_of_adult(real_data, columns, rows, count):
+    """As many as FastADC finds without comparisons of different columns."""
+    table = hf.Rulebook.create(None, real_data / "uci" / "adult.csv").table().slice(0, rows)
+    chosen = table.select(table.column_names[:columns])
+    assert len(hf.discover(chosen, ("dc",), max_size=None, cross_columns=False)) == count
