@@ -192,6 +192,19 @@ MUTANTS = [
     Mutant("rulebook.py", "growing = [name for name in GROWING if name not in altered]", "growing = list(GROWING)", "test_inclusion.py -k 'added_later'"),
     Mutant("rulebook.py", "        if store.manifest.states.get(VALUES) != files:\n", "        if False:\n", "test_inclusion.py -k 'follow_the_rows'"),
     Mutant("table/net.py", "if self._only_inserts and (events.sign < 0).any():", "if False:", "test_inclusion.py -k 'promise'"),
+    # denial constraints and order dependencies
+    Mutant("kernels/cover.py", "if same >= size - 1:", "if same >= size:", "test_denial.py -k 'follow'"),
+    Mutant("kernels/cover.py", "    if used >= most:\n", "    if used > most:\n", "test_denial.py -k 'follow'"),
+    Mutant("kernels/agree.py", "plane[j] |= bit if value > values[j] else none", "plane[j] |= bit if value >= values[j] else none", "test_denial.py -k 'lack'"),
+    Mutant("discovery/space.py", '(first & second if self.nulls == "sql" else False)', "(first & second)", "test_denial.py -k 'lack'"),
+    Mutant("discovery/evidence.py", "np.where(turn[:, None], mirror, tally.sets)", "tally.sets", "test_denial.py"),
+    Mutant("discovery/evidence.py", 'np.array([space.nulls == "equal"])', "np.array([False])", "test_denial.py -k 'lack'"),
+    Mutant("discovery/denial.py", "(theirs[rows, first] < mine[rows, first])", "(theirs[rows, first] > mine[rows, first])", "test_denial.py -k 'follow'"),
+    Mutant("discovery/denial.py", "chosen[row] = is_satisfiable(", "_ = is_satisfiable(", "test_denial.py -k 'follow'"),
+    Mutant("discovery/order.py", "lone = bits[:, ne] & ~bits[:, le] & ~bits[:, ge]", "lone = bits[:, ne] & ~bits[:, le]", "test_denial.py -k 'follow'"),
+    Mutant("discovery/order.py", "& ~among(made[Op.LE], strong)] if", "] if", "test_denial.py -k 'follow'"),
+    Mutant("discovery/order.py", "Op.LE: (Op.GE, Op.NE)", "Op.LE: (Op.GE,)", "test_denial.py -k 'follow'"),
+    Mutant("discovery/evidence_rules.py", "before = now - Tally.counted(delta) if delta else now", "before = now", "test_laws.py -k 'about and pairs'"),
     Mutant("discovered.py", "self._made = self._facts = None", "self._facts = None", "test_discover.py -k 'interruption'"),
 ]  # fmt: skip
 

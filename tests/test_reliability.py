@@ -20,6 +20,7 @@ def test_three_kills():
     assert done == 3
 
 
+@pytest.mark.long
 def test_a_kill_with_spark():
     done, _ = kills.check(1, spark=True, seed=3, most_per_stream=1, batches=9)
     assert done == 1

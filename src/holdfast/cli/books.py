@@ -49,7 +49,7 @@ On = Annotated[str, typer.Option("--on", help="Where: auto (by size), process, o
 Keep = Annotated[int, typer.Option(min=1, help="How many versions stay open to readers.")]
 FollowedKinds = Annotated[
     list[str] | None,
-    typer.Option("--kind", help="A kind of rule to find and keep true: key, fd, ind. May be repeated."),
+    typer.Option("--kind", help="A kind of rule to find and keep true: key, fd, ind, order, dc. May be repeated."),
 ]
 FoundNulls = Annotated[str, typer.Option(help="How nulls compare in rules that are found: equal, distinct or sql.")]
 FailOn = Annotated[
