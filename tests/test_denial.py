@@ -15,6 +15,7 @@ from holdfast.discovery.evidence_rules import EvidenceRules
 from holdfast.discovery.space import Space, cross_pairs
 from holdfast.discovery.wanted import Wanted
 from holdfast.executors.spark import SparkExecutor
+from holdfast.rules.implication import is_trivial
 from holdfast.rules.ruleset import RuleSet
 from holdfast.table.dictionary import NULL
 from holdfast.table.kind import Kind
@@ -167,6 +168,14 @@ def test_columns_that_share_values_are_compared():
         for r in hf.discover(table, ("dc",), max_size=2, cross_columns=False)
         for p in r.predicates
     )
+
+
+def test_what_could_never_be_violated_is_no_rule():
+    """All four comparisons of two columns can contradict each other: t.a = s.a, t.a = s.b, t.b = s.b, t.b != s.a."""
+    rng = np.random.default_rng(0)
+    table = pa.table({"a": rng.integers(0, 9, 60), "b": rng.integers(0, 9, 60)})
+    rules = hf.discover(table, ("dc",), max_size=None, cross_columns=[("a", "b")])
+    assert rules.complete and not any(is_trivial(rule) for rule in rules)
 
 
 def test_at_most_eight_pairs_are_compared():
