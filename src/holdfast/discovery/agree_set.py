@@ -25,7 +25,7 @@ from holdfast.table.keys import table_for
 
 Ids = Numbers
 _NOBODY = np.zeros(0, np.int64)
-_FEW_PAIRS = 20_000_000  # not worth sending elsewhere
+FEW_PAIRS = 20_000_000  # not worth sending elsewhere
 
 
 @dataclass(frozen=True)
@@ -49,11 +49,17 @@ class Tally:
         parts = [part for part in parts if len(part)]
         if len(parts) < 2:
             return parts[0] if parts else cls.nothing(width)
-        sets, numbers = numbered(np.concatenate([part.sets for part in parts]))
-        counts, pairs = np.zeros(len(sets), np.int64), np.empty((len(sets), 2), np.int64)
-        np.add.at(counts, numbers, np.concatenate([part.counts for part in parts]))
-        pairs[numbers] = np.concatenate([part.pairs for part in parts])
-        return cls(sets, counts, pairs)
+        sets, counts, pairs = ([getattr(part, name) for part in parts] for name in ("sets", "counts", "pairs"))
+        return cls.summed(np.concatenate(sets), np.concatenate(counts), np.concatenate(pairs))
+
+    @classmethod
+    def summed(cls, sets: Masks, counts: Numbers, pairs: Numbers) -> Tally:
+        """Entries of which several may be of one set. O(entries), expected."""
+        distinct, numbers = numbered(sets)
+        total, one = np.zeros(len(distinct), np.int64), np.empty((len(distinct), 2), np.int64)
+        np.add.at(total, numbers, counts)
+        one[numbers] = pairs
+        return cls(distinct, total, one)
 
     def __sub__(self, other: Tally) -> Tally:
         """What came without what went; the pair of an entry is one that came where more came, else one that went."""
@@ -240,7 +246,7 @@ class AgreeSets(PairSets):
     columns: int
     nulls: str = "equal"
     executor: Executor = field(default_factory=ThreadExecutor)
-    few_pairs: int = _FEW_PAIRS
+    few_pairs: int = FEW_PAIRS
     pairs_per_tile: int = PAIRS_PER_TILE
 
     def __post_init__(self) -> None:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from holdfast.arrays import Arrays
 from holdfast.kernels.runs import hash_values, merge_runs, sum_cells, value_masks
-from holdfast.rules.masks import Masks, Numbers, has, numbered, words_for
+from holdfast.rules.masks import Masks, Numbers, has, none, numbered, words_for
 from holdfast.table.dictionary import Codes
 from holdfast.table.identity import Spaces
 
@@ -55,14 +55,13 @@ class Cells(NamedTuple):
     def at(self, chosen: npt.NDArray[np.bool_] | Places | slice) -> Cells:
         return Cells._make(array[chosen] for array in self)
 
-    def hashes(self) -> npt.NDArray[np.uint64]:
-        out = np.empty(self.size, np.uint64)
-        hash_values(*self.sealed()[:2], out)
-        return out
+    @property
+    def values(self) -> Values:
+        return Values(self.numbers, self.spaces)
 
     def summed(self) -> Cells:
         """The same as a run. O(n log n)."""
-        hashes = self.hashes()
+        hashes = self.values.hashes()
         order = np.lexsort((self.attributes, hashes))
         if self._collides(order, hashes):
             order = np.lexsort((self.attributes, self.numbers, hashes))
@@ -77,10 +76,7 @@ class Cells(NamedTuple):
 
     def sealed(self) -> Cells:
         """The same, not to be written to, as the arrays of a mapped file are: kernels are compiled for one kind."""
-        views = [array.view() for array in self]
-        for view in views:
-            view.flags.writeable = False
-        return Cells._make(views)
+        return Cells._make(_sealed(array) for array in self)
 
     def to_arrays(self) -> Arrays:
         return self._asdict()
@@ -99,8 +95,13 @@ class Cells(NamedTuple):
     def lacking(self, left: int, right: int, attributes: int) -> Values:
         """Of a run: the values that one attribute has and the other has not. O(n)."""
         masks, firsts = self.clusters(attributes)
-        chosen = firsts[has(masks, left) & ~has(masks, right)]
-        return Values(self.numbers[chosen], self.spaces[chosen])
+        return self.values.at(firsts[has(masks, left) & ~has(masks, right)])
+
+
+def _sealed(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    view = array.view()
+    view.flags.writeable = False
+    return view
 
 
 def merged(runs: Iterable[Cells]) -> Cells:
@@ -121,9 +122,17 @@ class Values(NamedTuple):
     numbers: Codes
     spaces: Spaces
 
+    def at(self, chosen: npt.NDArray[np.bool_] | Places) -> Values:
+        return Values(self.numbers[chosen], self.spaces[chosen])
+
+    def hashes(self) -> npt.NDArray[np.uint64]:
+        out = np.empty(len(self.numbers), np.uint64)
+        hash_values(_sealed(self.numbers), _sealed(self.spaces), out)
+        return out
+
     def first(self, most: int) -> Values:
         """The first by space, then by number: small numbers and early dates, texts as they were met. O(n)."""
-        parts = [Values(self.numbers[:0], self.spaces[:0])]
+        parts = [self.at(np.zeros(0, np.int64))]
         for space in np.unique(self.spaces):
             mine = self.numbers[self.spaces == space]
             mine = np.sort(np.partition(mine, most)[:most] if len(mine) > most else mine)
@@ -137,10 +146,11 @@ class Values(NamedTuple):
     def distinct(self) -> Values:
         """Each once. O(n log n)."""
         order = np.lexsort(self[::-1])
-        numbers, spaces = self.numbers[order], self.spaces[order]
+        ordered = self.at(order)
+        numbers, spaces = ordered
         new = np.ones(len(order), np.bool_)
         new[1:] = (numbers[1:] != numbers[:-1]) | (spaces[1:] != spaces[:-1])
-        return Values(numbers[new], spaces[new])
+        return ordered.at(new)
 
     @classmethod
     def joined(cls, parts: Sequence[Values]) -> Values:
@@ -163,10 +173,10 @@ class Moves(NamedTuple):
     masks: Masks
 
     @classmethod
-    def joined(cls, parts: Sequence[Moves]) -> Moves:
+    def joined(cls, parts: Sequence[Moves], attributes: int) -> Moves:
         """The moves of several parts of the values."""
-        if len(parts) == 1:
-            return parts[0]
+        nowhere = np.zeros(0, np.int64)
+        parts = [cls(Cells.empty().values, nowhere, nowhere, none(attributes)), *parts]
         firsts = np.cumsum([0, *(len(part.masks) for part in parts)])
         before, after = (
             np.concatenate([side + first for side, first in zip(sides, firsts, strict=False)])

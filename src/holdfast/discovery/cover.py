@@ -14,7 +14,7 @@ import numpy.typing as npt
 from holdfast.discovery.budget import Budget
 from holdfast.kernels.cover import FOUND, PAUSED, Place, all_critical, search
 from holdfast.kernels.sets import refutations
-from holdfast.rules.masks import Masks, Numbers, among, distinct, full, none, pack, sizes, unpack
+from holdfast.rules.masks import Masks, Numbers, among, distinct, full, none, numbered, pack, sizes, unpack
 
 
 class Groups(NamedTuple):
@@ -31,6 +31,7 @@ class Groups(NamedTuple):
 
 _STEPS = 200_000  # between looks at the clock: some hundredths of a second
 _ROOM = 16_384
+_LOCAL = 0.02  # of the edges: up to here following a change is faster than the search anew
 
 
 def minimal_covers(
@@ -96,6 +97,29 @@ def meets_all(covers: Masks, edges: Masks) -> npt.NDArray[np.bool_]:
     for edge in edges:
         met &= (covers & edge).any(axis=1)
     return met
+
+
+def followed(
+    covers: Masks,
+    before: Masks | None,
+    edges: Masks,
+    vertices: int,
+    most: int | None = None,
+    *,
+    groups: Groups | None = None,
+    budget: Budget | None = None,
+) -> Masks:
+    """The minimal covers of `edges`, along the change from those of the edges `before` where that is small, or searched
+    anew."""
+    if before is not None:
+        _, numbers = numbered(np.concatenate([before, edges]))
+        old, now = numbers[: len(before)], numbers[len(before) :]
+        gone, new = before[~np.isin(old, now)], edges[~np.isin(now, old)]
+        if len(gone) + len(new) == 0:
+            return covers
+        if len(gone) + len(new) <= _LOCAL * len(edges):
+            return covers_after(covers, gone, new, edges, vertices, most, groups=groups, budget=budget)
+    return minimal_covers(edges, vertices, most, groups=groups, budget=budget)
 
 
 def covers_after(

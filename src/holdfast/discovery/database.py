@@ -51,7 +51,7 @@ class DatabaseRules:
             for name, schema in (schemas if wanted.of_one_table else {}).items()
         }
         self.evidence = {
-            name: EvidenceRules(schema, wanted, executor)
+            name: EvidenceRules(schema, wanted, executor, table=name if named else None)
             for name, schema in (schemas if wanted.of_evidence else {}).items()
         }
         self.inclusions: Inclusions | None = None
@@ -92,11 +92,11 @@ class DatabaseRules:
         facts, made = self._follow_agreement(name, moved, budget) if name in self.tables else ({}, RuleChange())
         if name not in self.evidence:
             return facts, made
-        evidence, table = self.evidence[name], name if self._named else None
-        before = evidence.ruleset(table)
+        evidence = self.evidence[name]
+        before = evidence.rules
         delta = evidence.follow(moved, budget)
-        after = evidence.ruleset(table)
-        return {**facts, **prefixed(delta)}, _joined(made, RuleChange(after - before, before - after, evidence.why))
+        of_evidence = RuleChange(evidence.rules - before, before - evidence.rules, evidence.why)
+        return _together(facts, delta), _joined(made, of_evidence)
 
     def _follow_agreement(self, name: str, moved: Moved, budget: Budget | None) -> tuple[Arrays, RuleChange]:
         table = self.tables[name]
@@ -110,30 +110,31 @@ class DatabaseRules:
     def begin(self, rows: Mapping[str, Rows], budget: Budget | None = None, runs: Runs | None = None) -> None:
         """Finds the rules of all tables from nothing; inclusions from the runs of a store, where there are any. Those
         of several columns come last: of all searches it is the one that may not end."""
-        self._begin_inclusions(rows, runs, budget)
-        for name, some in rows.items():
-            arrival = moved_by(RowChange.arrival(some.ids(), some.codes()), Rows(some.schema))
-            if name in self.tables:
-                self.tables[name].follow(arrival, budget)
-            if name in self.evidence:
-                self.evidence[name].follow(arrival, budget)
-        self._begin_wide(rows, budget)
+        codes = {name: some.codes() for name, some in rows.items()}
+        self._begin_inclusions(codes, runs, budget)
+        for name in {**self.tables, **self.evidence}:
+            arrival = RowChange.arrival(rows[name].ids(), codes[name])
+            moved = moved_by(arrival, Rows(rows[name].schema))
+            for rules in (self.tables.get(name), self.evidence.get(name)):
+                if rules is not None:
+                    rules.follow(moved, budget)
+        self._begin_wide(codes, budget)
 
-    def _begin_inclusions(self, rows: Mapping[str, Rows], runs: Runs | None, budget: Budget | None = None) -> None:
+    def _begin_inclusions(self, codes: Mapping[str, Codes], runs: Runs | None, budget: Budget | None = None) -> None:
         if self.inclusions is None:
             return
         if runs is not None:
             self.inclusions.read(runs)
         else:
-            self.inclusions.load({name: some.codes() for name, some in rows.items()}, budget)
+            self.inclusions.load(codes, budget)
         if budget is not None and budget.ended:
             self.inclusions = self._wide = None  # nothing is known of them
         else:
             self.inclusions.run_on(self._executor)
 
-    def _begin_wide(self, rows: Mapping[str, Rows], budget: Budget | None = None) -> None:
+    def _begin_wide(self, codes: Mapping[str, Codes], budget: Budget | None = None) -> None:
         if self._wide is not None:
-            self._wide.begin({name: some.codes() for name, some in rows.items()}, budget)
+            self._wide.begin(codes, budget)
 
     def _ruleset(self, name: str, found: Collapsed, *, errors: bool = False) -> RuleSet:
         known = self.tables[name].errors(found) if errors else None
@@ -142,25 +143,27 @@ class DatabaseRules:
     def rules(self) -> RuleSet:
         """All rules, with their errors."""
         parts = [self._ruleset(name, table.collapsed(), errors=True) for name, table in self.tables.items()]
-        parts += [table.ruleset(name if self._named else None) for name, table in self.evidence.items()]
+        parts += [table.rules for table in self.evidence.values()]
         how = tuple(f"{name}: {table.strategy}" for name, table in self.tables.items())
         how += tuple(f"{name}: {table.strategy}" for name, table in self.evidence.items())
         if self.inclusions is None:
             return RuleSet(RuleSet.joined(parts).blocks, True, self.wanted.limits, how)
-        found = RuleSet.joined([*parts, self.inclusions.ruleset(self.inclusions.valid())])
+        parts.append(self.inclusions.ruleset(self.inclusions.valid()))
         if self._wide is not None:
-            found = RuleSet.joined([found, self._wide.ruleset()])
+            parts.append(self._wide.ruleset())
+        found = RuleSet.joined(parts)
         how = (*how, f"inclusions: {self.inclusions.values}")
         return RuleSet(found.blocks, True, self.wanted.limits, how, self.inclusions.vacuous())
 
     def settle(self, rows: Mapping[str, Rows], runs: Runs | None = None) -> None:
         """Brings the rules to facts that were merged."""
-        self._begin_inclusions(rows, runs)
+        codes = {name: some.codes() for name, some in rows.items()}
+        self._begin_inclusions(codes, runs)
         for name, table in self.tables.items():
-            table.settle(rows[name].codes())
+            table.settle(codes[name])
         for name, evidence in self.evidence.items():
             evidence.settle(len(rows[name]))
-        self._begin_wide(rows)
+        self._begin_wide(codes)
 
     def run_on(self, executor: Executor | None) -> None:
         self._executor = executor
@@ -173,27 +176,32 @@ class DatabaseRules:
 
     def merge(self, name: str, facts: Arrays) -> None:
         """Adds facts of a table that `follow` told elsewhere; `settle` follows."""
+        agreement, evidence = _apart(facts)
         if name in self.tables:
-            self.tables[name].merge({n: array for n, array in facts.items() if not n.startswith(_EVIDENCE)})
+            self.tables[name].merge(agreement)
         if name in self.evidence:
-            mine = {n.removeprefix(_EVIDENCE): array for n, array in facts.items() if n.startswith(_EVIDENCE)}
-            self.evidence[name].merge(mine)
+            self.evidence[name].merge(evidence)
 
     def to_arrays(self, name: str, delta: Arrays | None) -> Arrays:
         """The facts of a table, as they were before a delta that was the last."""
-        mine, others = None, None
-        if delta is not None:
-            mine = {n: array for n, array in delta.items() if not n.startswith(_EVIDENCE)}
-            others = {n.removeprefix(_EVIDENCE): a for n, a in delta.items() if n.startswith(_EVIDENCE)}
-        made = self.tables[name].to_arrays(mine) if name in self.tables else {}
-        return {**made, **(prefixed(self.evidence[name].to_arrays(others)) if name in self.evidence else {})}
+        agreement, evidence = (None, None) if delta is None else _apart(delta)
+        made = self.tables[name].to_arrays(agreement) if name in self.tables else {}
+        others = self.evidence[name].to_arrays(evidence) if name in self.evidence else {}
+        return _together(made, others)
 
 
 _EVIDENCE = "evidence_"  # before the names of its arrays
 
 
-def prefixed(arrays: Arrays) -> Arrays:
-    return {_EVIDENCE + name: array for name, array in arrays.items()}
+def _together(agreement: Arrays, evidence: Arrays) -> Arrays:
+    """The facts of a table from its agree-sets and from its evidence."""
+    return {**agreement, **{_EVIDENCE + name: array for name, array in evidence.items()}}
+
+
+def _apart(facts: Arrays) -> tuple[Arrays, Arrays]:
+    """The inverse of `_together`."""
+    evidence = {n.removeprefix(_EVIDENCE): array for n, array in facts.items() if n.startswith(_EVIDENCE)}
+    return {n: array for n, array in facts.items() if not n.startswith(_EVIDENCE)}, evidence
 
 
 def _joined(first: RuleChange, second: RuleChange) -> RuleChange:

@@ -13,16 +13,13 @@ import numpy as np
 import numpy.typing as npt
 
 from holdfast.discovery.budget import Budget
-from holdfast.discovery.cover import Groups, covers_after, minimal_covers, smallest
-from holdfast.discovery.space import Space
+from holdfast.discovery.cover import Groups, followed, smallest
+from holdfast.discovery.space import WEAK, Space
 from holdfast.rules.implication import is_satisfiable
-from holdfast.rules.masks import Masks, Numbers, distinct, none, numbered, pack, unpack
+from holdfast.rules.masks import Masks, Numbers, distinct, none, pack, unpack
 from holdfast.rules.operator import Op
 from holdfast.rules.predicate import Cell, Compare
 from holdfast.rules.ruleset import NO_CONCLUSION, Block
-
-_LOCAL = 0.02  # of the edges: up to here following the change is faster than the search anew
-_WEAK = (Op.LE, Op.GE, Op.NE)
 
 
 @dataclass
@@ -46,16 +43,7 @@ class DenialRules:
             return
         edges = smallest(self.lacking(clues))
         groups = Groups(self.space.group_of, self.most)
-        before = self._edges
-        if before is not None:
-            _, numbers = numbered(np.concatenate([before, edges]))
-            gone = before[~np.isin(numbers[: len(before)], numbers[len(before) :])]
-            new = edges[~np.isin(numbers[len(before) :], numbers[: len(before)])]
-            if len(gone) + len(new) <= _LOCAL * len(edges):
-                self.covers = covers_after(self.covers, gone, new, edges, atoms, groups=groups, budget=budget)
-                self._edges = edges
-                return
-        self.covers = minimal_covers(edges, atoms, groups=groups, budget=budget)
+        self.covers = followed(self.covers, self._edges, edges, atoms, groups=groups, budget=budget)
         self._edges = None if budget.ended else edges
 
     def lacking(self, clues: Masks) -> Masks:
@@ -66,19 +54,9 @@ class DenialRules:
     def block(self, table: str | None) -> Block:
         """The rules."""
         names = self.space.schema.names
-        masks = self._canonical(self.covers)
-        vocabulary: list[Compare] = []
-        places = {}
-        for i, comparison in enumerate(self.space.comparisons):
-            cells = Cell("t", names[comparison.left]), Cell("s", names[comparison.right])
-            for op in _WEAK:
-                places[i, op] = len(vocabulary)
-                vocabulary.append(Compare(cells[0], op, cells[1]))
-        bits = unpack(masks, len(self.space.atoms))
-        made = np.zeros((len(masks), len(vocabulary)), np.bool_)
-        for atom, (i, op) in enumerate(self.space.atoms):
-            for weak in (Op.LE, Op.GE) if op is Op.EQ else (op,):
-                made[:, places[i, weak]] |= bits[:, atom]
+        sides = [(Cell("t", names[c.left]), Cell("s", names[c.right])) for c in self.space.comparisons]
+        vocabulary = [Compare(t, op, s) for t, s in sides for op in WEAK]
+        made = self.space.in_weak(self._canonical(self.covers))
         chosen = self._satisfiable(made, vocabulary)
         ends = np.full(int(chosen.sum()), NO_CONCLUSION, np.int32)
         return Block("dc", table, tuple(vocabulary), pack(made[chosen]), ends, names=names)

@@ -10,16 +10,15 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from holdfast.discovery.agree_set import PairSets, Tally
+from holdfast.discovery.agree_set import FEW_PAIRS, PairSets, Tally
 from holdfast.discovery.agree_tile import PAIRS_PER_TILE, Compared
 from holdfast.discovery.space import DIFFERENT, GREATER, LESS, Space
 from holdfast.executors.executor import Executor
 from holdfast.executors.threads import ThreadExecutor
 from holdfast.kernels import agree
-from holdfast.rules.masks import Masks, full, numbered, pack
+from holdfast.rules.masks import Masks, full, pack
 from holdfast.table.dictionary import NULL, Codes
 
-_FEW_PAIRS = 20_000_000  # not worth sending elsewhere
 _WORTH_RANKS = 200  # partners of a row, from which on comparing short numbers repays sorting the values
 _TESTS = {LESS: agree.LESS, GREATER: agree.GREATER, DIFFERENT: agree.DIFFERENT}
 
@@ -30,7 +29,7 @@ class Evidence(PairSets):
 
     space: Space
     executor: Executor = field(default_factory=ThreadExecutor)
-    few_pairs: int = _FEW_PAIRS
+    few_pairs: int = FEW_PAIRS
     pairs_per_tile: int = PAIRS_PER_TILE
 
     @property
@@ -41,12 +40,12 @@ class Evidence(PairSets):
         """Columns of operands: one for a column with itself, two for two columns. O(rows x comparisons), or with
         sorting."""
         space, rows = self.space, codes.shape[1]
-        left, right = space.operands(codes)
+        operands = space.operands(codes)
         columns: list[Codes] = []
         places = []
-        for i, comparison in enumerate(space.comparisons):
+        for comparison, (left, right) in zip(space.comparisons, operands, strict=True):
             places.append((len(columns), len(columns) + (comparison.left != comparison.right)))
-            columns += [left[i]] if comparison.left == comparison.right else [left[i], right[i]]
+            columns += [left] if comparison.left == comparison.right else [left, right]
         tests = np.array([(*places[i], _TESTS.get(say, agree.NEVER)) for i, say in space.bits], np.int64).reshape(-1, 3)
         numbers = np.stack(columns) if columns else np.zeros((0, rows), np.int64)
         small, halves = np.empty((0, 0), np.uint8), np.empty((0, 0), np.uint16)
@@ -62,21 +61,17 @@ class Evidence(PairSets):
                 elif len(values) <= 1 << 16:
                     halves[both], kind[both] = ranks, agree.HALVES
         known = np.repeat(full(len(space.bits)), rows, axis=0)
-        lifts = self._lifts(left, right)
+        lifts = self._lifts(operands, rows)
         return Compared(numbers, halves, small, kind, tests, known, lifts, np.array([space.nulls == "equal"]))
 
-    def _lifts(self, left: Codes, right: Codes) -> Masks:
+    def _lifts(self, operands: list[tuple[Codes, Codes]], rows: int) -> Masks:
         """[side, row]: the bits that a null sets, as the first or the second row of a pair; empty without nulls."""
-        if not ((left == NULL).any() or (right == NULL).any()):
-            return np.zeros((2, 0, self.width), np.uint64)
-        sides = []
-        for operands in (left, right):
-            bits = np.zeros((operands.shape[1], len(self.space.bits)), np.bool_)
-            for place, (i, say) in enumerate(self.space.bits):
-                if self.space.nulls != "equal" or say in (LESS, GREATER):
-                    bits[:, place] = operands[i] == NULL
-            sides.append(pack(bits))
-        return np.stack(sides)
+        bits = np.zeros((2, rows, len(self.space.bits)), np.bool_)
+        for place, (i, say) in enumerate(self.space.bits):
+            if self.space.nulls != "equal" or say in (LESS, GREATER):
+                for side, codes in enumerate(operands[i]):
+                    bits[side, :, place] = codes == NULL
+        return np.stack([pack(side) for side in bits]) if bits.any() else np.zeros((2, 0, self.width), np.uint64)
 
     def settled(self, tally: Tally) -> Tally:
         """Each pair with the smaller of its two clues, and equal clues together."""
@@ -86,8 +81,5 @@ class Evidence(PairSets):
         differ = tally.sets != mirror
         first, rows = differ.argmax(axis=1), np.arange(len(mirror))
         turn = differ.any(axis=1) & (mirror[rows, first] < tally.sets[rows, first])
-        sets, numbers = numbered(np.where(turn[:, None], mirror, tally.sets))
-        counts, pairs = np.zeros(len(sets), np.int64), np.empty((len(sets), 2), np.int64)
-        np.add.at(counts, numbers, tally.counts)
-        pairs[numbers] = np.where(turn[:, None], tally.pairs[:, ::-1], tally.pairs)
-        return Tally(sets, counts, pairs)
+        pairs = np.where(turn[:, None], tally.pairs[:, ::-1], tally.pairs)
+        return Tally.summed(np.where(turn[:, None], mirror, tally.sets), tally.counts, pairs)

@@ -10,11 +10,12 @@ from holdfast.discovery.budget import Budget
 from holdfast.discovery.denial import DenialRules
 from holdfast.discovery.evidence import Evidence
 from holdfast.discovery.order import OrderRules
-from holdfast.discovery.space import Space, cross_pairs
+from holdfast.discovery.space import Bits, Space, cross_pairs
 from holdfast.discovery.wanted import Wanted
 from holdfast.executors.executor import Executor
 from holdfast.executors.threads import ThreadExecutor
 from holdfast.rules.change import Pair
+from holdfast.rules.masks import Numbers
 from holdfast.rules.operator import Op
 from holdfast.rules.predicate import Cell, Compare
 from holdfast.rules.rule import Dc, Order, Rule, as_dc
@@ -27,12 +28,17 @@ SPACE = "space"  # the pairs of columns that are compared
 class EvidenceRules:
     """Which columns are compared with each other is decided when the first rows come, and stays."""
 
-    def __init__(self, schema: Schema, wanted: Wanted, executor: Executor | None = None) -> None:
+    def __init__(
+        self, schema: Schema, wanted: Wanted, executor: Executor | None = None, *, table: str | None = None
+    ) -> None:
         self._schema, self._wanted, self._executor = schema, wanted, executor or ThreadExecutor()
+        self._table = table
+        self.rules = RuleSet()
         self.evidence: Evidence | None = None
         self._dc: DenialRules | None = None
         self._order: OrderRules | None = None
         self.came = self.went = Tally.nothing(1)
+        self._lacked: list[tuple[Bits, Numbers]] | None = None  # by these pairs, once somebody asks
 
     def run_on(self, executor: Executor | None) -> None:
         """Where large changes are worked on from now on."""
@@ -66,6 +72,7 @@ class EvidenceRules:
         assert self.evidence is not None
         delta = self.evidence.delta(moved)
         self.came, self.went = self.evidence.merge(delta)
+        self._lacked = None
         self._invert(len(moved.stay) + len(moved.new), budget)
         return made | {"sets": delta.sets, "counts": delta.counts}
 
@@ -74,6 +81,8 @@ class EvidenceRules:
         for rules in (self._order, self._dc):
             if rules is not None:
                 rules.update(self.evidence.sets, rows, budget)
+        blocks = [rules.block(self._table) for rules in (self._order, self._dc) if rules is not None]
+        self.rules = RuleSet(tuple(block for block in blocks if len(block)))
 
     def merge(self, delta: Arrays) -> None:
         """Adds what `follow` returned elsewhere, to the facts only: `settle` follows."""
@@ -114,15 +123,20 @@ class EvidenceRules:
             sides = names[p.left.column], names[p.right.column]
             ops = [op for op in (Op.EQ, Op.LE, Op.GE, Op.NE) if p.op.implies(op) and (*sides, op) in places]
             needed += [places[*sides, op] for op in ops]
-        for tally in (self.came, self.went):
-            for clues, turned in ((tally.sets, False), (space.mirrored(tally.sets), True)):
-                passes = ~space.lacks(clues)[:, needed].any(axis=1) & (tally.pairs >= 0).all(axis=1)
-                if passes.any():
-                    t, s = tally.pairs[np.flatnonzero(passes)[0]].tolist()
-                    return (s, t) if turned else (t, s)
+        for lacks, pairs in self._decisive(self.evidence):
+            passes = np.flatnonzero(~lacks[:, needed].any(axis=1))
+            if len(passes):
+                t, s = pairs[passes[0]].tolist()
+                return t, s
         return None
 
-    def ruleset(self, table: str | None) -> RuleSet:
-        """The rules that hold."""
-        blocks = [rules.block(table) for rules in (self._order, self._dc) if rules is not None]
-        return RuleSet(tuple(block for block in blocks if len(block)))
+    def _decisive(self, evidence: Evidence) -> list[tuple[Bits, Numbers]]:
+        """What the pairs lack that came and that went with the last change, in both orientations, and these pairs."""
+        if self._lacked is None:
+            self._lacked = []
+            for tally in (self.came, self.went):
+                known = tally.where(np.flatnonzero((tally.pairs >= 0).all(axis=1)))
+                mirror = evidence.space.mirrored(known.sets)
+                self._lacked.append((evidence.space.lacks(known.sets), known.pairs))
+                self._lacked.append((evidence.space.lacks(mirror), known.pairs[:, ::-1]))
+        return self._lacked

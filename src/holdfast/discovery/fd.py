@@ -14,11 +14,9 @@ import numpy as np
 
 from holdfast.discovery.budget import Budget
 from holdfast.discovery.collapsed import Collapsed
-from holdfast.discovery.cover import covers_after, minimal_covers
+from holdfast.discovery.cover import followed
 from holdfast.discovery.refuted import Refuted
-from holdfast.rules.masks import Masks, Numbers, mask_of, none, numbered
-
-_LOCAL = 0.02  # of a right side's edges: up to here following the change is faster than the search anew
+from holdfast.rules.masks import Masks, Numbers, mask_of, none
 
 
 @dataclass
@@ -75,20 +73,10 @@ class FdRules:
 
     def _follow(self, right: int, edges: Masks, among: Masks, budget: Budget) -> None:
         """Brings the covers of one right side to its edges, along the change where that is small."""
-        before = self._edges.get(right)
         most = self.most.get("key" if right == self.columns else "fd")
-        if before is not None:
-            _, numbers = numbered(np.concatenate([before, edges]))
-            gone = before[~np.isin(numbers[: len(before)], numbers[len(before) :])]
-            new = edges[~np.isin(numbers[len(before) :], numbers[: len(before)])]
-            if len(gone) + len(new) == 0:
-                return
-            if len(gone) + len(new) <= _LOCAL * len(edges):
-                covers = covers_after(self.covers[right], gone, new, edges, self.columns, most, budget=budget)
-                self._edges[right], self.covers[right] = edges, covers
-                return
+        before, covers = self._edges.get(right), self.covers.get(right, none(self.columns))
+        self.covers[right] = followed(covers, before, edges, self.columns, most, budget=budget)
         self._edges[right] = edges
-        self.covers[right] = minimal_covers(edges, self.columns, most, budget=budget)
 
     def alike(self, column: int) -> list[int]:
         """The columns of the class of a column that determine each other: two or more, and none where they are

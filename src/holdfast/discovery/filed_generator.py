@@ -45,7 +45,7 @@ class FiledGenerator:
         self.asked += cells.size
         self.found += cells.size - int(unknown.sum())
         if unknown.any():
-            self._cache.load(self._runs.find(Values(cells.numbers[unknown], cells.spaces[unknown]).distinct()))
+            self._cache.load(self._runs.find(cells.values.at(unknown).distinct()))
         return self._cache.change(cells)
 
     def ranges(self) -> Iterator[Cells]:

@@ -115,7 +115,7 @@ class Generator:
         stays = before == after
         if stays.any():
             values, before, after = values[~stays], before[~stays], after[~stays]
-        return Moves(Values(self.numbers[values], self.spaces[values]), before, after, self.masks)
+        return Moves(self._at(values), before, after, self.masks)
 
     def _run(self, cells: Cells, most: int) -> tuple[Numbers, Numbers]:
         """Values that moved, of so many at most, and the clusters they had; a value once for each time."""
@@ -148,14 +148,13 @@ class Generator:
     def knows(self, cells: Cells) -> npt.NDArray[np.bool_]:
         """Which cells are of values that were ever there. O(cells), expected."""
         out = np.empty(cells.size, np.bool_)
-        are_known(*cells.sealed()[:2], self._values, self.numbers, self.spaces, out)
+        are_known(*cells.sealed().values, self._values, self.numbers, self.spaces, out)
         return out
 
     def ranges(self) -> Iterator[Cells]:
         """All cells, by the hash of the value, in some runs. O(values log values + cells)."""
         live = np.flatnonzero(self.cluster_of[: self.used])
-        values = Cells.made(self.numbers[live], self.spaces[live], 0 * live, 0 * live)
-        live = live[np.argsort(values.hashes())]
+        live = live[np.argsort(self._at(live).hashes())]
         for first in range(0, len(live), _AT_ONCE):
             yield self._listed(live[first : first + _AT_ONCE])
 
@@ -171,7 +170,11 @@ class Generator:
         """The first values that one attribute has and the other has not. O(values)."""
         bad = has(self.masks, left) & ~has(self.masks, right)
         found = np.flatnonzero(bad[self.cluster_of[: self.used]])
-        return Values(self.numbers[found], self.spaces[found]).first(most)
+        return self._at(found).first(most)
+
+    def _at(self, values: Numbers) -> Values:
+        """Values by number."""
+        return Values(self.numbers[values], self.spaces[values])
 
     def __str__(self) -> str:
         return "values in memory"

@@ -231,12 +231,15 @@ class Inclusions:
         near = self.missing == 0
         if self._max_error:
             near = self.missing / np.maximum(self.distinct, 1)[:, None] <= self._max_error
-        return np.asarray(near & (self.distinct > 0)[:, None] & self.comparable)
+        return self._telling(near)
 
     def exact_pairs(self) -> list[Pair]:
         """The attributes that are included in others without exception."""
-        found = (self.missing == 0) & (self.distinct > 0)[:, None] & self.comparable
-        return [(a, b) for a, b in np.argwhere(found).tolist()]
+        return [(a, b) for a, b in np.argwhere(self._telling(self.missing == 0)).tolist()]
+
+    def _telling(self, near: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+        """Of pairs [A, B], those that can be compared and of which A has a value."""
+        return np.asarray(near & (self.distinct > 0)[:, None] & self.comparable)
 
     def vacuous(self) -> tuple[str, ...]:
         """The columns without a value."""
@@ -292,7 +295,7 @@ class Inclusions:
         none."""
         bad = has(moves.masks, left) & ~has(moves.masks, right)
         found = np.flatnonzero(bad[moves.before] != bad[moves.after])
-        shown = self.shown(Values(moves.values.numbers[found], moves.values.spaces[found]).first(1))
+        shown = self.shown(moves.values.at(found).first(1))
         return shown[0] if shown else None
 
     def shown(self, values: Values) -> list[object]:

@@ -14,7 +14,7 @@ import numpy as np
 
 from holdfast.discovery.budget import Budget
 from holdfast.discovery.cover import Groups, minimal_covers, smallest
-from holdfast.discovery.space import Space
+from holdfast.discovery.space import WEAK, Space
 from holdfast.rules.masks import Masks, among, distinct, mask_of, none, pack, unpack
 from holdfast.rules.operator import Op
 from holdfast.rules.rule import Marked
@@ -22,7 +22,6 @@ from holdfast.rules.ruleset import Block
 
 _CONCLUSIONS = {True: (Op.LT, Op.EQ, Op.LE), False: (Op.EQ,)}  # the stronger ones first
 _NEEDED = {Op.LT: (Op.GE,), Op.LE: (Op.GE, Op.NE), Op.EQ: (Op.NE,)}  # atoms of the inverse
-_WEAK = (Op.LE, Op.GE, Op.NE)
 Conclusion = tuple[int, Op]
 
 
@@ -73,7 +72,7 @@ class OrderRules:
         bits = unpack(covers, len(self.space.atoms))
         for i, comparison in enumerate(self.space.comparisons):
             if comparison.ordered and comparison.left == comparison.right:
-                le, ge, ne = (self.space.atoms.index((i, op)) for op in _WEAK)
+                le, ge, ne = (self.space.atoms.index((i, op)) for op in WEAK)
                 lone = bits[:, ne] & ~bits[:, le] & ~bits[:, ge]
                 less, greater = bits[lone].copy(), bits[lone].copy()
                 less[:, le] = greater[:, ge] = True
@@ -92,7 +91,7 @@ class OrderRules:
     def block(self, table: str | None) -> Block:
         """The rules; of two mirror images with the conclusion `=` the one with the smaller text."""
         names = self.space.schema.names
-        vocabulary = tuple(Marked(name, op) for name in names for op in _WEAK)
+        vocabulary = tuple(Marked(name, op) for name in names for op in WEAK)
         conclusions = tuple(Marked(names[right], op) for right, op in self.lefts)
         parts, ends = [none(len(vocabulary))], [np.zeros(0, np.int32)]
         for end, ((_, op), lefts) in enumerate(self.lefts.items()):
@@ -103,11 +102,7 @@ class OrderRules:
 
     def _in_words(self, lefts: Masks, *, mirror_images: bool) -> Masks:
         """Over the vocabulary: three weak operators for each column."""
-        bits = unpack(lefts, len(self.space.atoms))
-        made = np.zeros((len(lefts), 3 * len(self.space.schema)), np.bool_)
-        for atom, (i, op) in enumerate(self.space.atoms):
-            for weak in () if i >= len(self.space.schema) else (Op.LE, Op.GE) if op is Op.EQ else (op,):
-                made[:, 3 * i + _WEAK.index(weak)] |= bits[:, atom]
+        made = self.space.in_weak(lefts)[:, : 3 * len(self.space.schema)]
         return distinct(pack(self._canonical(made) if mirror_images else made))
 
     def _canonical(self, made: np.ndarray) -> np.ndarray:

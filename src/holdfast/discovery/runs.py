@@ -61,12 +61,11 @@ class Runs:
 
     def find(self, values: Values) -> Cells:
         """The cells of some values, each given once, as one run. O(values x runs x log cells)."""
-        wanted = Cells.made(*values, 0 * values.numbers, 0 * values.numbers)
-        order = np.argsort(wanted.hashes(), kind="stable")
+        wanted = values.at(np.argsort(values.hashes(), kind="stable"))
         found = []
         for run in self._all:
-            starts, stops = np.empty(len(order), np.int64), np.empty(len(order), np.int64)
-            find_values(*run[:2], wanted.numbers[order], wanted.spaces[order], starts, stops)
+            starts, stops = np.empty((2, len(wanted.numbers)), np.int64)
+            find_values(*run.values, *wanted, starts, stops)
             found.append(Cells.from_arrays(run.at(_spans(starts, stops)).to_arrays()))
         return merged(found)
 
@@ -77,7 +76,7 @@ class Runs:
         places = [0] * len(runs)
         for part in range(1, parts + 1):
             edge = np.uint64(_HASHES * part // parts) if part < parts else None
-            stops = [run.size if edge is None else place_in_run(*run[:2], edge) for run in runs]
+            stops = [run.size if edge is None else place_in_run(*run.values, edge) for run in runs]
             yield merged(run.at(slice(a, b)) for run, a, b in zip(runs, places, stops, strict=True))
             places = stops
 

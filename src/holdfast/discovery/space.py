@@ -11,7 +11,7 @@ every pair: so the atoms are the vertices of a hypergraph, and the minimal rules
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
@@ -26,10 +26,12 @@ from holdfast.rules.operator import Op
 from holdfast.table.compare import common_codes, comparable
 from holdfast.table.dictionary import NULL, Codes
 from holdfast.table.identity import identities
-from holdfast.table.schema import Column, Schema, unknown_name
+from holdfast.table.keys import groups
+from holdfast.table.schema import Schema, unknown_name
 
 Bits = npt.NDArray[np.bool_]
 MOST_PAIRS = 8  # of different columns
+WEAK = (Op.LE, Op.GE, Op.NE)
 _OVERLAP = 0.3  # of the rows, for columns to be compared
 LESS, GREATER, DIFFERENT, UNKNOWN = 1, 2, 3, 4  # what a bit says
 _CROSSED = ("numbers", "text", "dates")
@@ -100,7 +102,7 @@ class Space:
     @cached_property
     def atoms(self) -> tuple[tuple[int, Op], ...]:
         """The weak atoms: (comparison, operator)."""
-        ops = {True: (Op.LE, Op.GE, Op.NE), False: (Op.EQ, Op.NE)}
+        ops = {True: WEAK, False: (Op.EQ, Op.NE)}
         return tuple((i, op) for i, comparison in enumerate(self.comparisons) for op in ops[comparison.ordered])
 
     @cached_property
@@ -130,18 +132,24 @@ class Space:
                 made[:, atom] = second if op is Op.LE else first
         return made
 
+    def in_weak(self, atoms: Masks) -> Bits:
+        """Sets of atoms as [set, 3 x comparison + weak operator]: without order `=` is both of <= and >=."""
+        bits = unpack(atoms, len(self.atoms))
+        made = np.zeros((len(atoms), len(WEAK) * len(self.comparisons)), np.bool_)
+        for atom, (i, op) in enumerate(self.atoms):
+            for weak in (Op.LE, Op.GE) if op is Op.EQ else (op,):
+                made[:, len(WEAK) * i + WEAK.index(weak)] |= bits[:, atom]
+        return made
+
     # --- rows -----------------------------------------------------------------------------------------------
 
-    def operands(self, codes: Codes) -> tuple[Codes, Codes]:
-        """[comparison, row]: the left and the right operands, as codes that compare as the values do."""
-        sides = [self._operands(comparison, codes) for comparison in self.comparisons]
-        return np.stack([a for a, _ in sides]), np.stack([b for _, b in sides])
-
-    def _operands(self, comparison: Comparison, codes: Codes) -> tuple[Codes, Codes]:
-        a, b = comparison.left, comparison.right
-        if a == b:
-            return codes[a], codes[a]
-        return common_codes(self.schema.columns[a], codes[a], self.schema.columns[b], codes[b])
+    def operands(self, codes: Codes) -> list[tuple[Codes, Codes]]:
+        """The left and the right operands of each comparison, as codes that compare as the values do."""
+        columns = self.schema.columns
+        return [
+            (codes[a], codes[a]) if a == b else common_codes(columns[a], codes[a], columns[b], codes[b])
+            for a, b in ((comparison.left, comparison.right) for comparison in self.comparisons)
+        ]
 
 
 def cross_pairs(schema: Schema, codes: Codes, wanted: CrossColumns) -> list[tuple[int, int]]:
@@ -151,11 +159,12 @@ def cross_pairs(schema: Schema, codes: Codes, wanted: CrossColumns) -> list[tupl
         return [_given(schema, pair) for pair in wanted]
     if not wanted:
         return []
-    counts = {i: _value_counts(c, codes[i]) for i, c in enumerate(schema.columns) if c.kind.group in _CROSSED}
+    counts = _value_counts(schema, codes)
     shared = []
     for a, b in combinations(counts, 2):
         if comparable(schema.columns[a], schema.columns[b]):
-            both = sum(min(count, counts[b].get(value, 0)) for value, count in counts[a].items())
+            _, mine, theirs = np.intersect1d(counts[a][0], counts[b][0], assume_unique=True, return_indices=True)
+            both = int(np.minimum(counts[a][1][mine], counts[b][1][theirs]).sum())
             if both >= _OVERLAP * codes.shape[1] and both:
                 shared.append((-both, a, b))
     return sorted((a, b) for _, a, b in sorted(shared)[:MOST_PAIRS])
@@ -173,8 +182,13 @@ def _given(schema: Schema, pair: tuple[str, str]) -> tuple[int, int]:
     return a, b
 
 
-def _value_counts(column: Column, codes: Codes) -> Mapping[tuple[int, int], int]:
-    known = codes[codes != NULL]
-    values = np.stack([part.astype(np.int64) for part in identities(column, known)])
-    distinct, counts = np.unique(values, axis=1, return_counts=True)
-    return {(int(number), int(space)): int(n) for (number, space), n in zip(distinct.T, counts, strict=True)}
+def _value_counts(schema: Schema, codes: Codes) -> dict[int, tuple[Numbers, Numbers]]:
+    """For each column that may be compared with others: its values, as numbers that equal values share, and how many
+    rows have each."""
+    chosen = [i for i, column in enumerate(schema.columns) if column.kind.group in _CROSSED]
+    parts = [identities(schema.columns[i], codes[i][codes[i] != NULL]) for i in chosen]
+    if not parts:
+        return {}
+    every = np.stack([np.concatenate([half.astype(np.int64) for half in side]) for side in zip(*parts, strict=True)])
+    numbers = np.split(groups(every, np.arange(2)), np.cumsum([len(number) for number, _ in parts])[:-1])
+    return {i: np.unique(mine, return_counts=True) for i, mine in zip(chosen, numbers, strict=True)}

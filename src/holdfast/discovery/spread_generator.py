@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from holdfast.arrays import Array, Arrays
-from holdfast.discovery.cells import Cells, Gains, Moves, Values, merged
+from holdfast.discovery.cells import Cells, Moves, Values, merged
 from holdfast.discovery.generator import Generator
 from holdfast.discovery.runs import Runs
 from holdfast.executors.executor import BUCKET, Block, Bucket, Executor, load
@@ -30,20 +30,15 @@ class SpreadGenerator:
     def nbytes(self) -> int:
         return sum(int(a.nbytes) for bucket in self._buckets for a in (bucket.arrays or {}).values())
 
-    def load(self, cells: Cells) -> Gains:
-        """Merges cells that come."""
-        return self.change(cells).gains()
-
     def change(self, cells: Cells) -> Moves:
         """One step for each bucket that has a value of these."""
         bits = np.uint64(64 - (len(self._buckets) - 1).bit_length())
-        delta = {**cells.to_arrays(), BUCKET: (cells.hashes() >> bits).astype(np.int64)}
+        delta = {**cells.to_arrays(), BUCKET: (cells.values.hashes() >> bits).astype(np.int64)}
         shared = {"attributes": np.array([self._attributes])}
         before = self._buckets
         self._buckets, summaries = self._executor.update(change_bucket, before, delta, shared)
         self._executor.forget([old for old, new in zip(before, self._buckets, strict=True) if old is not new])
-        nothing = Generator(self._attributes).change(Cells.empty())
-        return Moves.joined([nothing, *(_moves(summary) for summary in summaries)])
+        return Moves.joined([_moves(summary) for summary in summaries], self._attributes)
 
     def ranges(self) -> Iterator[Cells]:
         """All cells, by the hash of the value, in some runs."""
@@ -64,7 +59,7 @@ def change_bucket(state: Arrays, delta: Arrays, shared: Arrays) -> tuple[Arrays,
     of the change x log cells), and a copy of the bucket."""
     before, cells = Cells.from_arrays(state), Cells.from_arrays(delta)
     generator = Generator(int(shared["attributes"][0]))
-    generator.load(Runs([state] if state else []).find(Values(cells.numbers, cells.spaces).distinct()))
+    generator.load(Runs([state] if state else []).find(cells.values.distinct()))
     moves = generator.change(cells)
     masks, numbers = numbered(moves.masks[np.concatenate([moves.before, moves.after])])
     told: dict[str, Array] = {**moves.values._asdict(), "sides": numbers.reshape(2, -1), "masks": masks}

@@ -11,7 +11,7 @@ from holdfast.kernels.compiled import kernel, part
 from holdfast.kernels.generator import hash_value
 from holdfast.kernels.sets import bit_of
 
-_HALF, _LOW = np.uint64(32), np.uint64(0xFFFFFFFF)
+_HALF = np.uint64(32)
 
 
 @kernel

@@ -158,10 +158,16 @@ class RuleSet:
 
     @classmethod
     def joined(cls, sets: Iterable[RuleSet]) -> RuleSet:
-        """Sets of different kinds or tables as one."""
+        """Sets that have no rule in common as one."""
         parts = list(sets)
-        blocks = [block for part in parts for block in part.blocks if len(block)]
-        blocks.sort(key=lambda block: (KINDS.index(block.kind), block.table or ""))
+        made: dict[tuple[str, str | None], Block] = {}
+        for block in (block for part in parts for block in part.blocks if len(block)):
+            key = (block.kind, block.table)
+            if key in made:
+                mine, theirs = _common(made[key], block)
+                block = _joined([mine, *([theirs] if theirs is not None else [])])[0]
+            made[key] = block
+        blocks = sorted(made.values(), key=lambda block: (KINDS.index(block.kind), block.table or ""))
         limits = tuple(dict.fromkeys(limit for part in parts for limit in part.limits))
         how = tuple(text for part in parts for text in part.how)
         vacuous = tuple(name for part in parts for name in part.vacuous)

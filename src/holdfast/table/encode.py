@@ -96,11 +96,8 @@ def _encode_column(
     encoder = _encoder(column, values.type, textual)
     start = 0
     for chunk in values.chunks:
-        if pa.types.is_dictionary(chunk.type) and encoder is _text:
-            out[start : start + len(chunk)] = _categories(chunk, words)
-            start += len(chunk)
-            continue
-        if pa.types.is_dictionary(chunk.type) or pa.types.is_run_end_encoded(chunk.type):
+        categories = pa.types.is_dictionary(chunk.type) and encoder is not _text
+        if categories or pa.types.is_run_end_encoded(chunk.type):
             chunk = chunk.cast(value_type(chunk.type))
         codes, reasons = encoder(column, chunk, words)
         out[start : start + len(chunk)] = codes
@@ -143,7 +140,7 @@ def _from_text(column: Column, values: pa.Array, _: TextDictionary) -> tuple[Cod
 
 
 def _text(_: Column, values: pa.Array, words: TextDictionary) -> tuple[Codes, Reasons]:
-    return words.encode(values), {}
+    return _categories(values, words) if pa.types.is_dictionary(values.type) else words.encode(values), {}
 
 
 def _categories(values: pa.DictionaryArray, words: TextDictionary) -> Codes:

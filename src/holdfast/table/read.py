@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import csv
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
@@ -283,12 +283,13 @@ def _read_parquet(path: Path) -> pa.Table:
     of which the file has a byte or two for each value is a few words again and again, and stays so."""
     if path.is_dir():
         return pa.parquet.read_table(path)
-    with pa.parquet.ParquetFile(path, pre_buffer=False) as file:
-        schema, groups = file.schema_arrow, [file.metadata.row_group(i) for i in range(file.metadata.num_row_groups)]
-        rows = file.metadata.num_rows
-    names = [group.column(i).path_in_schema for group in groups[:1] for i in range(group.num_columns)]
-    sizes = {n: sum(group.column(i).total_uncompressed_size for group in groups) for i, n in enumerate(names)}
-    few = [f.name for f in schema if is_string(f.type) and sizes.get(f.name, np.inf) <= _FEW_BYTES * rows]
+    metadata = pa.parquet.read_metadata(path)
+    sizes: Counter[str] = Counter()
+    for group in map(metadata.row_group, range(metadata.num_row_groups)):
+        for part in map(group.column, range(group.num_columns)):
+            sizes[part.path_in_schema] += part.total_uncompressed_size
+    texts = [f.name for f in metadata.schema.to_arrow_schema() if is_string(f.type)]
+    few = [name for name in texts if sizes[name] <= _FEW_BYTES * metadata.num_rows]
     return pa.parquet.read_table(path, pre_buffer=False, read_dictionary=few)
 
 
