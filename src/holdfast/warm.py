@@ -8,6 +8,7 @@ import pyarrow as pa
 from holdfast.discovery.agree_set import Moved
 from holdfast.discovery.cells import Cells
 from holdfast.discovery.cover import covers_after, minimal_covers
+from holdfast.discovery.evidence_rules import EvidenceRules
 from holdfast.discovery.filed_generator import FiledGenerator
 from holdfast.discovery.generator import Generator
 from holdfast.discovery.runs import Runs
@@ -22,6 +23,8 @@ from holdfast.kernels.handle import Handle
 from holdfast.rulebook import Rulebook
 from holdfast.table.change import Change
 from holdfast.table.dictionary import NULL
+from holdfast.table.kind import Kind
+from holdfast.table.schema import Column, Schema
 
 RULES = ["key(a)", "a -> b", "not(t.n > s.n and t.m < s.m)", "not(t.a = s.b and t.n < s.m)", "data.n in data.m"]
 NUMBERS = list(range(100, 400))  # enough for hash tables to grow
@@ -60,6 +63,12 @@ def warm_discovery() -> None:
                 table.follow(Moved(ids[:1], rows[:, :1], ids[:1] + 4, rows[:, :1], ids[1:], rows[:, 1:]))
                 table.follow(Moved(ids[1:2], rows[:, 1:2], *nobody, ids[2:], rows[:, 2:]))
 
+    for columns in (2, 12, 40):  # sets that count by their own place, and of one word and of two
+        schema = Schema(tuple(Column(f"c{i}", Kind.INTEGER) for i in range(columns)))
+        some = np.repeat(rows[:2], columns // 2, axis=0)
+        evidence = EvidenceRules(schema, Wanted.of(("order", "dc"), max_size=1, cross_columns=[("c0", "c1")]))
+        evidence.follow(Moved(*nobody, ids, some, *nobody))
+        evidence.follow(Moved(ids[:1], some[:, :1], *nobody, ids[1:], some[:, 1:]))
     edges = np.array([[0b011], [0b110]], np.uint64)
     covers_after(minimal_covers(edges, 3), edges[:1], edges[1:], edges[1:], 3)
 

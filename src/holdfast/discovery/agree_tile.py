@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from holdfast.arrays import Array, Arrays
 from holdfast.executors.executor import Block
-from holdfast.kernels.agree import BYTES, EQUAL, HALVES, WORDS, count_direct, count_hashed
+from holdfast.kernels.agree import BYTES, EQUAL, HALVES, WORDS, count_direct, count_hashed, count_single
 from holdfast.kernels.grouping import number_few, number_values
 from holdfast.kernels.handle import as_compiled
 from holdfast.rules.masks import Masks, Numbers, full, pack
@@ -122,5 +122,8 @@ def _direct(rows: Compared, span: Numbers, witnessed: bool) -> dict[str, Array]:
 
 
 def _hashed(rows: Compared, span: Numbers, *, sql: bool) -> dict[str, Array]:
-    sets, counts, pairs = count_hashed(*rows.arguments, span, sql)
+    if not sql and rows.known.shape[1] == 1:
+        sets, counts, pairs = count_single(*rows.arguments, span)
+    else:
+        sets, counts, pairs = count_hashed(*rows.arguments, span, sql)
     return {"sets": sets, "counts": counts, "pairs": pairs}

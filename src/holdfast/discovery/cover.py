@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from holdfast.discovery.budget import Budget
 from holdfast.kernels.cover import FOUND, PAUSED, Place, all_critical, search
-from holdfast.kernels.sets import refutations
+from holdfast.kernels.sets import antichain
 from holdfast.rules.masks import Masks, Numbers, among, distinct, full, none, numbered, pack, sizes, unpack
 
 
@@ -83,12 +83,16 @@ def _place(depth: int, edge_words: int, words: int) -> Place:
 
 
 def smallest(edges: Masks) -> Masks:
-    """The edges that contain no other one."""
-    ordered = distinct(edges)
-    ordered = np.ascontiguousarray(~ordered[np.argsort(sizes(ordered), kind="stable")])
-    rights = np.ones((len(ordered), 1), np.uint64)
-    keep, useful = np.empty(len(ordered), np.int64), np.empty_like(rights)
-    return ~ordered[keep[: refutations(ordered, rights, 0, len(ordered), 0, keep, useful)]]
+    """The edges that contain no other one. O(edges x smaller edges): nothing where all are of one size."""
+    single = sizes(edges) == 1
+    if single.any():
+        met = np.bitwise_or.reduce(edges[single], axis=0)
+        edges = edges[single | ~(edges & met).any(axis=1)]
+    edges = distinct(edges)
+    counts = sizes(edges).astype(np.uint16)  # short numbers are sorted by digits
+    order = np.argsort(counts, kind="stable")
+    edges, keep = np.ascontiguousarray(edges[order]), np.empty(len(edges), np.int64)
+    return edges[keep[: antichain(edges, counts[order], keep)]]
 
 
 def meets_all(covers: Masks, edges: Masks) -> npt.NDArray[np.bool_]:
@@ -97,6 +101,14 @@ def meets_all(covers: Masks, edges: Masks) -> npt.NDArray[np.bool_]:
     for edge in edges:
         met &= (covers & edge).any(axis=1)
     return met
+
+
+def _met_once(covers: Masks, edges: Masks) -> Numbers:
+    """The numbers of the covers that have just one vertex of some edge. O(covers x edges)."""
+    once = np.zeros(len(covers), np.bool_)
+    for edge in edges:
+        once |= sizes(covers & edge) == 1
+    return np.flatnonzero(once)
 
 
 def followed(
@@ -142,8 +154,11 @@ def covers_after(
     if len(gone):
         rest = edges[~among(edges, new)]
         columns = pack(unpack(rest, vertices).T) if len(rest) else np.zeros((vertices, 1), np.uint64)
-        critical = np.empty(len(covers), np.bool_)
-        all_critical(columns, np.ascontiguousarray(covers), critical)
+        critical = np.ones(len(covers), np.bool_)
+        doubtful = _met_once(covers, gone)
+        some = np.empty(len(doubtful), np.bool_)
+        all_critical(columns, covers[doubtful], some)
+        critical[doubtful] = some
         every = full(vertices)
         freed = [
             minimal_covers(rest, vertices, most, within=every & ~edge, groups=groups, budget=budget)

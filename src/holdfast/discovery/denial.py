@@ -64,14 +64,28 @@ class DenialRules:
     def _canonical(self, covers: Masks) -> Masks:
         """Of each two mirror images the one with the smaller text."""
         bits = unpack(covers, len(self.space.atoms))
-        mirror = np.empty_like(bits)
-        mirror[:, self.space.mirror_atoms] = bits
-        mine, theirs = (self._text_order(some) for some in (bits, mirror))
+        mirror = bits[:, self.space.mirror_atoms]
+        crossed = bits[:, [self.space.is_crossed(i) for i, _ in self.space.atoms]].any(axis=1)
+        smaller = self._begins_greater(bits)
+        mine, theirs = (self._text_order(some[crossed]) for some in (bits, mirror))
         differ = mine != theirs
-        first = differ.argmax(axis=1)
-        rows = np.arange(len(bits))
-        smaller = differ.any(axis=1) & (theirs[rows, first] < mine[rows, first])
-        return distinct(pack(np.where(smaller[:, None], mirror, bits)))
+        rows, first = np.arange(len(mine)), differ.argmax(axis=1)
+        smaller[crossed] = differ.any(axis=1) & (theirs[rows, first] < mine[rows, first])
+        bits[smaller] = mirror[smaller]
+        return distinct(pack(bits))
+
+    def _begins_greater(self, bits: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+        """Which rules, of comparisons of columns with themselves, begin with `>` or `>=` where the mirror image has `<`
+        or `<=`: the text of that is smaller."""
+        names, places = self.space.schema.names, {atom: place for place, atom in enumerate(self.space.atoms)}
+        own = [i for i, c in enumerate(self.space.comparisons) if c.ordered and not self.space.is_crossed(i)]
+        own = sorted(own, key=lambda i: names[self.space.comparisons[i].left])
+        less, greater = (bits[:, [places[i, op] for i in own]] for op in (Op.LE, Op.GE))
+        if not own:
+            return np.zeros(len(bits), np.bool_)
+        lopsided = less ^ greater
+        first = lopsided.argmax(axis=1)
+        return (lopsided & greater)[np.arange(len(bits)), first]
 
     def _text_order(self, bits: npt.NDArray[np.bool_]) -> Numbers:
         """For each rule the ranks of its predicates' texts, in the order of the text, then zeros."""

@@ -68,6 +68,10 @@ class Space:
             crossed += [Comparison(a, b, ordered), Comparison(b, a, ordered)]
         return cls(schema, nulls, (*same, *crossed))
 
+    def is_crossed(self, comparison: int) -> bool:
+        """Whether it compares two different columns."""
+        return self.comparisons[comparison].left != self.comparisons[comparison].right
+
     # --- bits -----------------------------------------------------------------------------------------------
 
     @cached_property

@@ -11,10 +11,11 @@ from __future__ import annotations
 import numpy as np
 
 from holdfast.kernels.compiled import kernel, part
-from holdfast.kernels.sets import AHEAD, copy_set, look_ahead, place_from, place_of
+from holdfast.kernels.sets import AHEAD, ONE, copy_set, look_ahead, place_from, place_of
 
 _STRIP = 2048  # partners at a time: their planes stay in the nearest cache
 _PLANES_PER_WORD = 8
+_SPREAD = np.uint64(0x9E3779B97F4A7C15)  # the golden ratio: neighbours fall far apart
 BYTES, HALVES, WORDS = 0, 1, 2  # kinds of columns
 EQUAL, LESS, GREATER, DIFFERENT, NEVER = 0, 1, 2, 3, 4  # tests of the row against its partner
 
@@ -99,6 +100,76 @@ def count_direct(codes, halves, small, kind, tests, known, lifts, one, span, cou
                 if width & 1:
                     counts[found[width - 1]] += 1
     counts += turn
+
+
+@kernel
+def count_single(codes, halves, small, kind, tests, known, lifts, one, span):
+    """(sets, counts, pairs) of the pairs of a tile: as `count_direct`, for sets of one word. A set and its count lie
+    side by side, so that a pair touches one place in memory. O(pairs x tests)."""
+    planes = np.zeros(((tests.shape[0] + 7) >> 3, _STRIP), np.uint8)
+    keys = np.zeros(_STRIP, np.uint64)
+    first, stop, first_other, stop_other = span[0], span[1], span[2], span[3]
+    bits = 14
+    slots = np.zeros((1 << bits, 2), np.uint64)
+    sets, pairs, used = np.empty((1 << (bits - 1), 1), np.uint64), np.empty((1 << (bits - 1), 2), np.int64), 0
+    for begin in range(first_other, stop_other, _STRIP):
+        end = min(begin + _STRIP, stop_other)
+        for i in range(first, stop):
+            start = max(begin, i + 1)
+            if start >= end:
+                continue
+            width = end - start
+            compare(planes, codes, halves, small, kind, tests, i, start, end)
+            gather(keys, planes, 0, width)
+            mask = known[i, 0]
+            for j in range(width):
+                keys[j] &= mask
+            if lifts.shape[1]:
+                mine = lifts[0, i, 0]
+                for j in range(width):
+                    theirs = lifts[1, start + j, 0]
+                    keys[j] |= (mine ^ theirs) if one else (mine | theirs)
+            while used + width > sets.shape[0]:
+                slots, sets, pairs = widened(slots, sets, pairs, used, bits + 1)
+                bits += 1
+            shift, last = np.uint64(64 - bits), np.uint64(slots.shape[0] - 1)
+            for j in range(width):
+                key = keys[j]
+                at = (key * _SPREAD) >> shift
+                while slots[at, 1] != 0 and slots[at, 0] != key:
+                    at = (at + ONE) & last
+                if slots[at, 1] == 0:
+                    slots[at, 0] = key
+                    sets[used, 0], pairs[used, 0], pairs[used, 1] = key, i, start + j
+                    used += 1
+                slots[at, 1] += ONE
+    counts = np.empty(used, np.int64)
+    for k in range(used):
+        counts[k] = np.int64(slots[slot_of(slots, sets[k, 0], bits), 1])
+    return sets[:used], counts, pairs[:used]
+
+
+@part
+def slot_of(slots, key, bits):
+    """Where a set is, or would be."""
+    last = np.uint64(slots.shape[0] - 1)
+    at = (key * _SPREAD) >> np.uint64(64 - bits)
+    while slots[at, 1] != 0 and slots[at, 0] != key:
+        at = (at + ONE) & last
+    return at
+
+
+@part
+def widened(slots, sets, pairs, used, bits):
+    """The same entries with room for more: half of the slots."""
+    more = np.zeros((1 << bits, 2), np.uint64)
+    for place in range(slots.shape[0]):
+        if slots[place, 1] != 0:
+            at = slot_of(more, slots[place, 0], bits)
+            more[at, 0], more[at, 1] = slots[place, 0], slots[place, 1]
+    more_sets, more_pairs = np.empty((1 << (bits - 1), 1), np.uint64), np.empty((1 << (bits - 1), 2), np.int64)
+    more_sets[:used], more_pairs[:used] = sets[:used], pairs[:used]
+    return more, more_sets, more_pairs
 
 
 @kernel

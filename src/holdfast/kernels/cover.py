@@ -20,6 +20,7 @@ from holdfast.kernels.sets import ONE, bit_of, lowest, ones
 DONE, PAUSED = 0, 1
 ROOT, DEPTH, BASE, FOUND = 0, 1, 2, 3  # the places of `at`
 _NOWHERE, _PRUNED, _COVER = -1, 0, 1
+_CHUNK = 64  # words of edges that are looked at together
 _MANY = np.int64(1) << np.int64(60)
 
 
@@ -207,27 +208,39 @@ def search(edges, columns, roots, within, most, group, members, most_groups, pla
 
 @kernel
 def all_critical(columns, covers, out):
-    """out[i] = whether each vertex of covers[i] meets some edge alone. O(covers x vertices x edges / 64)."""
-    words = columns.shape[1]
-    once, twice = np.zeros(words, np.uint64), np.zeros(words, np.uint64)
+    """out[i] = whether each vertex of covers[i] meets some edge alone. O(covers x vertices x edges / 64), less where
+    such edges are soon found."""
+    vertices = np.empty(columns.shape[0], np.int64)
+    once, twice = np.zeros(_CHUNK, np.uint64), np.zeros(_CHUNK, np.uint64)
     for i in range(covers.shape[0]):
-        once[:], twice[:] = 0, 0
+        count = 0
         for w in range(covers.shape[1]):
             rest = covers[i, w]
             while rest:
-                vertex = w * 64 + lowest(rest)
+                vertices[count] = w * 64 + lowest(rest)
                 rest &= rest - ONE
-                for q in range(words):
-                    twice[q] |= once[q] & columns[vertex, q]
-                    once[q] |= columns[vertex, q]
-        out[i] = True
-        for w in range(covers.shape[1]):
-            rest = covers[i, w]
-            while rest:
-                vertex = w * 64 + lowest(rest)
-                rest &= rest - ONE
-                alone = np.uint64(0)
-                for q in range(words):
-                    alone |= columns[vertex, q] & ~twice[q]
-                if alone == 0:
-                    out[i] = False
+                count += 1
+        for begin in range(0, columns.shape[1], _CHUNK):
+            if count == 0:
+                break
+            end = min(begin + _CHUNK, columns.shape[1])
+            once[:], twice[:] = 0, 0
+            for w in range(covers.shape[1]):
+                rest = covers[i, w]
+                while rest:
+                    met = columns[w * 64 + lowest(rest), begin:end]
+                    rest &= rest - ONE
+                    for q in range(end - begin):
+                        twice[q] |= once[q] & met[q]
+                        once[q] |= met[q]
+            k = 0
+            while k < count:  # those without such an edge so far
+                met, alone = columns[vertices[k], begin:end], np.uint64(0)
+                for q in range(end - begin):
+                    alone |= met[q] & ~twice[q]
+                if alone:
+                    count -= 1
+                    vertices[k] = vertices[count]
+                else:
+                    k += 1
+        out[i] = count == 0

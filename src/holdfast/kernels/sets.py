@@ -113,6 +113,30 @@ def enter_sets(table, sets, used, wanted, out):
 
 
 @kernel
+def antichain(sets, sizes, keep):
+    """keep[:returned] = the numbers of the sets that contain no other; they come smaller before larger. Sets of one
+    size are not compared. O(sets x smaller sets)."""
+    kept = smaller = 0
+    for i in range(sets.shape[0]):
+        if i and sizes[i] != sizes[i - 1]:
+            smaller = kept
+        alone = True
+        for k in range(smaller):
+            inside = True
+            for w in range(sets.shape[1]):
+                if sets[keep[k], w] & ~sets[i, w]:
+                    inside = False
+                    break
+            if inside:
+                alone = False
+                break
+        if alone:
+            keep[kept] = i
+            kept += 1
+    return kept
+
+
+@kernel
 def refutations(sets, rights, first, stop, kept, keep, useful):
     """Which sets say something that no larger one says, for those from `first` to `stop`. `sets` come larger before
     smaller; rights[i] are the right sides that set i refutes. useful[i] = rights[i] without those of every strict

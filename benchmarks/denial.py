@@ -1,0 +1,195 @@
+"""Denial constraints and order dependencies: `python -m benchmarks.denial [part ...]`.
+
+Parts: kernel fastadc adult airport orders words tall lean stream. CPU of one thread, on codes (reading and text output
+excluded); the least of some runs, with kernels compiled before. FastADC runs in an environment of its own, in the same
+run. The limits are those of the issue on denial constraints. Real tables come from HOLDFAST_DATA (../shared/data).
+"""
+
+from __future__ import annotations
+
+import csv
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from benchmarks import peers
+from benchmarks.measure import DATA, Rows, codes_of, least, machine, told
+from holdfast.discovery.agree_set import Moved
+from holdfast.discovery.evidence import Evidence
+from holdfast.discovery.evidence_rules import EvidenceRules
+from holdfast.discovery.space import Space
+from holdfast.discovery.wanted import Wanted
+from holdfast.executors.threads import ThreadExecutor
+from holdfast.generate import tax
+from holdfast.table.dictionary import Codes
+from holdfast.table.kind import Kind
+from holdfast.table.read import read, schema_of
+from holdfast.table.schema import Column, Schema
+from holdfast.warm import warm_discovery
+
+TAX = ["first_name", "last_name", "area", "phone", "city", "state", "zip", "marital_status", "salary", "rate"]
+
+
+def arrival(codes: Codes) -> Moved:
+    nobody = np.arange(0), codes[:, :0]
+    return Moved(*nobody, np.arange(codes.shape[1]), codes, *nobody)
+
+
+def schema_from(path: Path) -> Schema:
+    return schema_of(read(path))
+
+
+def found(schema: Schema, change: Moved, wanted: Wanted) -> EvidenceRules:
+    rules = EvidenceRules(schema, wanted, ThreadExecutor(1))
+    rules.follow(change)
+    return rules
+
+
+def from_nothing(name: str, schema: Schema, codes: Codes, wanted: Wanted, limit: float | None, runs: int = 3) -> None:
+    made: list[EvidenceRules] = []
+    seconds = least(lambda: made.append(found(schema, arrival(codes), wanted)), runs=runs)
+    told(f"{name}: from nothing", seconds, limit, f"{len(made[-1].rules):,} rules, {made[-1].strategy}")
+
+
+def kept(name: str, schema: Schema, codes: Codes, wanted: Wanted, limits: dict[int, tuple[float, float]]) -> None:
+    """Rules kept while so many rows come and go again."""
+    for count, both in limits.items():
+        base, come, go = Rows(codes).split(count)
+        rules = found(schema, base, wanted)
+        times = [float("inf")] * 2
+        for _ in range(3):
+            for i, change in enumerate((come, go)):
+                times[i] = min(times[i], least(lambda rules=rules, change=change: rules.follow(change), runs=1))
+        for sign, seconds, limit in zip("+-", times, both, strict=True):
+            told(f"{name}: kept, {sign}{count} rows", seconds, limit)
+
+
+def kernel() -> None:
+    """Pairs per second."""
+    path = DATA / "uci" / "adult.csv"
+    codes, space = codes_of(path), Space.of(schema_from(path), "equal")
+    pairs = codes.shape[1] * (codes.shape[1] - 1) / 2
+    evidence = Evidence(space, ThreadExecutor(1))
+    seconds = least(lambda: evidence.delta(arrival(codes)), runs=3)
+    told(
+        "adult (32k x 15): evidence of all pairs",
+        seconds,
+        pairs / 300e6,
+        f"{pairs / seconds / 1e6:,.0f} M pairs a second",
+    )
+
+
+def fastadc() -> None:
+    """The same tables by FastADC, in the same run."""
+    path = DATA / "uci" / "adult.csv"
+    schema, codes = schema_from(path), codes_of(path)
+    wanted = Wanted.of(("dc",), max_size=None, cross_columns=False)
+    for columns, rows in ((12, 2000), (13, 1000)):
+        part, some = Schema(schema.columns[:columns]), np.ascontiguousarray(codes[:columns, :rows])
+        made: list[EvidenceRules] = []
+        seconds = least(lambda part=part, some=some, made=made: made.append(found(part, arrival(some), wanted)))
+        limit, note = None, f"{len(made[-1].rules):,} DCs"
+        if peers.available():
+            with tempfile.TemporaryDirectory() as place:
+                peer = peers.run(peers.FASTADC, str(_cut(path, columns, rows, Path(place))), seconds=300)
+            if peer:
+                theirs, count = peer.splitlines()[0].split()
+                limit, note = float(theirs) / 20, f"{note}; FastADC {theirs} s, {count} DCs"
+        told(f"adult {columns} x {rows}: from nothing", seconds, limit, note)
+
+
+def _cut(path: Path, columns: int, rows: int, place: Path) -> Path:
+    """The first columns and rows of a file, with a word for nulls, which FastADC refuses: a null of a text column is
+    equal to another, and to nothing else, as a word is."""
+    with path.open() as lines, (place / "part.csv").open("w", newline="") as out:
+        writer = csv.writer(out)
+        for number, line in enumerate(csv.reader(lines)):
+            if number <= rows:
+                writer.writerow([value or "none" for value in line[:columns]])
+    return place / "part.csv"
+
+
+def adult() -> None:
+    path = DATA / "uci" / "adult.csv"
+    schema, codes = schema_from(path), codes_of(path)
+    every = Wanted.of(("dc",), max_size=None, cross_columns=False)
+    from_nothing("adult (32k x 15), no limit", schema, codes, every, 6)
+    from_nothing("adult (32k x 15), limits and cross columns", schema, codes, Wanted.of(("dc",)), 8)
+    some = np.ascontiguousarray(codes[:, :20_000])
+    kept("adult (20k x 15), no limit", schema, some, every, {20: (0.15, 0.1), 200: (0.8, 0.4)})
+
+
+def airport() -> None:
+    first, second = (read(DATA / "papers" / f"airport_{name}.csv").table for name in ("original", "incremental"))
+    both = pa.concat_tables([first, second])
+    with tempfile.TemporaryDirectory() as place:
+        path = Path(place) / "airport.csv"
+        pa.csv.write_csv(both, path)
+        schema, codes = schema_from(path), codes_of(path)
+    rows, wanted = Rows(codes), Wanted.of(("dc",), max_size=None, cross_columns=False)
+    nobody, base, more = np.arange(0), np.arange(len(first)), np.arange(len(first), codes.shape[1])
+    rules = found(schema, rows.moved(nobody, base, nobody), wanted)
+    seconds = least(lambda: rules.follow(rows.moved(nobody, more, base)), runs=1)
+    told("airport (30,000 x 11): +14,418 rows", seconds, 5, f"{len(rules.rules):,} rules, {rules.strategy}")
+
+
+def orders() -> None:
+    path = DATA / "uci" / "adult.csv"
+    schema, codes = schema_from(path), codes_of(path)
+    numeric = [i for i, column in enumerate(schema.columns) if column.kind.ordered]
+    part, some = Schema(tuple(schema.columns[i] for i in numeric)), np.ascontiguousarray(codes[numeric])
+    wanted = Wanted.of(("order",), max_size=None)
+    from_nothing(f"adult (32k x {len(part)} numeric): PODs", part, some, wanted, 3)
+    kept("adult: PODs", part, some, wanted, {200: (0.2, 0.2)})
+
+
+def words() -> None:
+    """Two words of comparisons."""
+    rng = np.random.default_rng(0)
+    codes = np.array([rng.integers(0, 10 ** rng.integers(1, 5), 5000) for _ in range(20)])
+    schema = Schema(tuple(Column(f"c{i}", Kind.INTEGER) for i in range(20)))
+    wanted = Wanted.of(("dc",), max_size=3, cross_columns=False)
+    from_nothing("20 numeric columns x 5,000, at most 3", schema, codes, wanted, 30, runs=1)
+
+
+def tall() -> None:
+    (table,) = tax(1_000_000).tables.values()
+    _tall("tax (1M x 10), counted", table.select(TAX), Wanted.of(("dc",), cross_columns=False), (900, 2.5, 2.5))
+
+
+def _tall(name: str, table: pa.Table, wanted: Wanted, limits: tuple[float, float, float]) -> None:
+    schema, codes = schema_of(read(table)), codes_of(table)
+    base, come, go = Rows(codes).split(1000)
+    started = time.monotonic()
+    made: list[EvidenceRules] = []
+    seconds = least(lambda: made.append(found(schema, base, wanted)), runs=1)
+    rules, wall = made[-1], time.monotonic() - started
+    told(f"{name}: from nothing", seconds, limits[0], f"{len(rules.rules):,} rules, {rules.strategy}, {wall:.0f} s")
+    for what, change, limit in (("+1000", come, limits[1]), ("-1000", go, limits[2])):
+        told(f"{name}: {what} rows", least(lambda change=change: rules.follow(change), runs=1), limit)
+
+
+PARTS = {
+    "kernel": kernel,
+    "fastadc": fastadc,
+    "adult": adult,
+    "airport": airport,
+    "orders": orders,
+    "words": words,
+    "tall": tall,
+}
+
+
+def main() -> None:
+    print(machine(), flush=True)
+    warm_discovery()
+    for part in sys.argv[1:] or PARTS:
+        PARTS[part]()
+
+
+if __name__ == "__main__":
+    main()
