@@ -15,6 +15,7 @@ from holdfast.discovery.evidence_rules import EvidenceRules
 from holdfast.discovery.space import Space, cross_pairs
 from holdfast.discovery.wanted import Wanted
 from holdfast.executors.spark import SparkExecutor
+from holdfast.rules.masks import unpack
 from holdfast.rules.ruleset import RuleSet
 from holdfast.table.dictionary import NULL
 from holdfast.table.kind import Kind
@@ -82,7 +83,7 @@ def test_what_pairs_lack(nulls, told):
                 expected[lacks] = expected.get(lacks, 0) + 1
     found = {}
     for clues in (evidence.sets, space.mirrored(evidence.sets)):
-        for row, count in zip(space.lacks(clues), evidence.counts.tolist(), strict=True):
+        for row, count in zip(unpack(space.lacks(clues), len(space.atoms)), evidence.counts.tolist(), strict=True):
             found[tuple(row.tolist())] = found.get(tuple(row.tolist()), 0) + count
     assert found == expected
 

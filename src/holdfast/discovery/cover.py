@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from holdfast.discovery.budget import Budget
-from holdfast.kernels.cover import FOUND, PAUSED, Place, all_critical, search
+from holdfast.kernels.cover import FOUND, PAUSED, Place, all_critical, first_missed, search
 from holdfast.kernels.sets import antichain
 from holdfast.rules.masks import Masks, Numbers, among, distinct, full, none, numbered, pack, sizes, unpack
 
@@ -31,6 +31,7 @@ class Groups(NamedTuple):
 
 _STEPS = 200_000  # between looks at the clock: some hundredths of a second
 _ROOM = 16_384
+_MANY, _SAMPLE = 50_000, 4_000  # edges from which on some of them are looked at first, and how many then
 _LOCAL = 0.02  # of the edges: up to here following a change is faster than the search anew
 
 
@@ -56,6 +57,8 @@ def minimal_covers(
     allowed = full(vertices) if within is None else within
     if within is not None:
         edges = smallest(edges & within)
+    if groups is not None and groups.most is not None and len(edges) > _MANY:
+        return _covers_of_many(edges, vertices, most, groups, allowed, budget)
     columns = pack(unpack(edges, vertices).T) if len(edges) else np.zeros((vertices, 1), np.uint64)
     roots = np.zeros((1, width), np.uint64) if roots is None else np.ascontiguousarray(roots)
     limit = vertices if most is None else min(most, vertices)
@@ -74,6 +77,24 @@ def minimal_covers(
             break
     covers = np.concatenate(found)
     return distinct(covers) if len(roots) > 1 else covers
+
+
+def _covers_of_many(
+    edges: Masks, vertices: int, most: int | None, groups: Groups, within: Masks, budget: Budget | None
+) -> Masks:
+    """Minimal covers of few vertices: those of some of the edges are tried on all, and edges that they miss are added,
+    until they miss none. What is then minimal for some edges is so for all."""
+    columns = pack(unpack(edges, vertices).T)
+    chosen = np.zeros(len(edges), np.bool_)
+    chosen[:: len(edges) // _SAMPLE] = True
+    while True:
+        some = np.ascontiguousarray(edges[chosen])
+        covers = minimal_covers(some, vertices, most, within=within, groups=groups, budget=budget)
+        missed = np.empty(len(covers), np.int64)
+        first_missed(columns, len(edges), covers, missed)
+        if (missed < 0).all() or (budget is not None and budget.spent()):
+            return covers[missed < 0]
+        chosen[missed[missed >= 0]] = True
 
 
 def _place(depth: int, edge_words: int, words: int) -> Place:

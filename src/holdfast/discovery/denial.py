@@ -49,7 +49,7 @@ class DenialRules:
     def lacking(self, clues: Masks) -> Masks:
         """What pairs with these clues lack, in both orientations."""
         both = np.concatenate([clues, self.space.mirrored(clues)])
-        return distinct(pack(self.space.lacks(distinct(both))))
+        return distinct(self.space.lacks(distinct(both)))
 
     def block(self, table: str | None) -> Block:
         """The rules."""
@@ -85,7 +85,7 @@ class DenialRules:
             return np.zeros(len(bits), np.bool_)
         lopsided = less ^ greater
         first = lopsided.argmax(axis=1)
-        return (lopsided & greater)[np.arange(len(bits)), first]
+        return np.asarray((lopsided & greater)[np.arange(len(bits)), first], np.bool_)
 
     def _text_order(self, bits: npt.NDArray[np.bool_]) -> Numbers:
         """For each rule the ranks of its predicates' texts, in the order of the text, then zeros."""

@@ -10,12 +10,12 @@ from holdfast.discovery.budget import Budget
 from holdfast.discovery.denial import DenialRules
 from holdfast.discovery.evidence import Evidence
 from holdfast.discovery.order import OrderRules
-from holdfast.discovery.space import Bits, Space, cross_pairs
+from holdfast.discovery.space import Space, cross_pairs
 from holdfast.discovery.wanted import Wanted
 from holdfast.executors.executor import Executor
 from holdfast.executors.threads import ThreadExecutor
 from holdfast.rules.change import Pair
-from holdfast.rules.masks import Numbers
+from holdfast.rules.masks import Masks, Numbers, mask_of
 from holdfast.rules.operator import Op
 from holdfast.rules.predicate import Cell, Compare
 from holdfast.rules.rule import Dc, Order, Rule, as_dc
@@ -38,7 +38,7 @@ class EvidenceRules:
         self._dc: DenialRules | None = None
         self._order: OrderRules | None = None
         self.came = self.went = Tally.nothing(1)
-        self._lacked: list[tuple[Bits, Numbers]] | None = None  # by these pairs, once somebody asks
+        self._lacked: list[tuple[Masks, Numbers]] | None = None  # by these pairs, once somebody asks
 
     def run_on(self, executor: Executor | None) -> None:
         """Where large changes are worked on from now on."""
@@ -123,14 +123,15 @@ class EvidenceRules:
             sides = names[p.left.column], names[p.right.column]
             ops = [op for op in (Op.EQ, Op.LE, Op.GE, Op.NE) if p.op.implies(op) and (*sides, op) in places]
             needed += [places[*sides, op] for op in ops]
+        wanted = mask_of(needed, len(space.atoms))
         for lacks, pairs in self._decisive(self.evidence):
-            passes = np.flatnonzero(~lacks[:, needed].any(axis=1))
+            passes = np.flatnonzero(~(lacks & wanted).any(axis=1))
             if len(passes):
                 t, s = pairs[passes[0]].tolist()
                 return t, s
         return None
 
-    def _decisive(self, evidence: Evidence) -> list[tuple[Bits, Numbers]]:
+    def _decisive(self, evidence: Evidence) -> list[tuple[Masks, Numbers]]:
         """What the pairs lack that came and that went with the last change, in both orientations, and these pairs."""
         if self._lacked is None:
             self._lacked = []

@@ -15,7 +15,7 @@ import numpy as np
 from holdfast.discovery.budget import Budget
 from holdfast.discovery.cover import Groups, minimal_covers, smallest
 from holdfast.discovery.space import WEAK, Space
-from holdfast.rules.masks import Masks, among, distinct, mask_of, none, pack, unpack
+from holdfast.rules.masks import Masks, among, distinct, has, mask_of, none, pack, unpack
 from holdfast.rules.operator import Op
 from holdfast.rules.rule import Marked
 from holdfast.rules.ruleset import Block
@@ -51,8 +51,8 @@ class OrderRules:
                 inverse = np.ones(len(lacks), np.bool_)
                 for atom in _NEEDED[op]:
                     if self.space.comparisons[right].ordered or atom is not Op.GE:
-                        inverse &= ~lacks[:, places[right, atom]]
-                made[op] = self._covers(distinct(pack(lacks[inverse])), right, budget)
+                        inverse &= ~has(lacks, places[right, atom])
+                made[op] = self._covers(distinct(lacks[inverse]), right, budget)
             if not budget.ended:
                 self.lefts |= {(right, op): lefts for op, lefts in self._minimal(made).items()}
 

@@ -11,17 +11,19 @@ every pair: so the atoms are the vertices of a hypergraph, and the minimal rules
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from holdfast.discovery.wanted import CrossColumns
 from holdfast.errors import HoldfastError, SchemaError, shown
-from holdfast.rules.masks import Masks, Numbers, pack, unpack, words_for
+from holdfast.kernels.sets import derive
+from holdfast.rules.masks import Masks, Numbers, unpack, words_for
 from holdfast.rules.operator import Op
 from holdfast.table.compare import common_codes, comparable
 from holdfast.table.dictionary import NULL, Codes
@@ -34,7 +36,27 @@ MOST_PAIRS = 8  # of different columns
 WEAK = (Op.LE, Op.GE, Op.NE)
 _OVERLAP = 0.3  # of the rows, for columns to be compared
 LESS, GREATER, DIFFERENT, UNKNOWN = 1, 2, 3, 4  # what a bit says
+_NEITHER, _BOTH = 0b0001, 0b1000  # of two bits; and where one of them is set, whatever the other
+_FIRST, _SECOND = 0b1010, 0b1100
 _CROSSED = ("numbers", "text", "dates")
+
+
+class Derived(NamedTuple):
+    """Bits that follow from two bits each, by a table of truth."""
+
+    first: Numbers
+    second: Numbers
+    truth: npt.NDArray[np.uint64]
+
+    @classmethod
+    def of(cls, bits: Iterable[tuple[int, int, int]]) -> Derived:
+        first, second, truth = np.array(list(bits), np.int64).reshape(-1, 3).T.copy()
+        return cls(first, second, truth.astype(np.uint64))
+
+    def __call__(self, sets: Masks) -> Masks:
+        made = np.empty((len(sets), words_for(len(self.truth))), np.uint64)
+        derive(np.ascontiguousarray(sets), *self, made)
+        return made
 
 
 @dataclass(frozen=True)
@@ -90,13 +112,13 @@ class Space:
 
     def mirrored(self, clues: Masks) -> Masks:
         """The clues of the same pairs with t and s exchanged."""
-        return pack(unpack(clues, len(self.bits))[:, self._mirror_bits])
+        return self._mirror_bits(clues)
 
     @cached_property
-    def _mirror_bits(self) -> Numbers:
+    def _mirror_bits(self) -> Derived:
         places = {bit: place for place, bit in enumerate(self.bits)}
         other = {LESS: GREATER, GREATER: LESS, DIFFERENT: DIFFERENT, UNKNOWN: UNKNOWN}
-        return np.array([places[self._mirror(i), other[say]] for i, say in self.bits], np.int64)
+        return Derived.of((places[self._mirror(i), other[say]], -1, _FIRST) for i, say in self.bits)
 
     def _mirror(self, comparison: int) -> int:
         return self.comparisons.index(self.comparisons[comparison].mirrored)
@@ -120,21 +142,24 @@ class Space:
         """The comparison of each atom."""
         return np.array([i for i, _ in self.atoms], np.int64)
 
-    def lacks(self, clues: Masks) -> Bits:
-        """[pair, atom]: what pairs with these clues do not satisfy."""
-        bits = unpack(clues, len(self.bits))
+    def lacks(self, clues: Masks) -> Masks:
+        """The atoms that pairs with these clues do not satisfy."""
+        return self._lacking(clues)
+
+    @cached_property
+    def _lacking(self) -> Derived:
         places = {bit: place for place, bit in enumerate(self.bits)}
-        made, never = np.zeros((len(clues), len(self.atoms)), np.bool_), np.zeros(len(clues), np.bool_)
-        for atom, (i, op) in enumerate(self.atoms):
-            says = (LESS, GREATER) if self.comparisons[i].ordered else (DIFFERENT, UNKNOWN)
-            first, second = (bits[:, places[i, say]] if (i, say) in places else never for say in says)
-            if not self.comparisons[i].ordered:
-                made[:, atom] = (first | second) if op is Op.EQ else (~first | second)
-            elif op is Op.NE:
-                made[:, atom] = ~first & ~second | (first & second if self.nulls == "sql" else False)
+        made = []
+        for i, op in self.atoms:
+            ordered = self.comparisons[i].ordered
+            says = (LESS, GREATER) if ordered else (DIFFERENT, UNKNOWN)
+            if ordered:
+                unequal = _NEITHER | (_BOTH if self.nulls == "sql" else 0)
+                truth = {Op.LE: _SECOND, Op.GE: _FIRST, Op.NE: unequal}[op]
             else:
-                made[:, atom] = second if op is Op.LE else first
-        return made
+                truth = _FIRST | _SECOND if op is Op.EQ else _NEITHER | _SECOND
+            made.append((places[i, says[0]], places.get((i, says[1]), -1), truth))
+        return Derived.of(made)
 
     def in_weak(self, atoms: Masks) -> Bits:
         """Sets of atoms as [set, 3 x comparison + weak operator]: without order `=` is both of <= and >=."""

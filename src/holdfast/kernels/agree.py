@@ -11,11 +11,10 @@ from __future__ import annotations
 import numpy as np
 
 from holdfast.kernels.compiled import kernel, part
-from holdfast.kernels.sets import AHEAD, ONE, copy_set, look_ahead, place_from, place_of
+from holdfast.kernels.sets import AHEAD, GOLDEN, ONE, copy_set, look_ahead, place_from, place_of
 
 _STRIP = 2048  # partners at a time: their planes stay in the nearest cache
 _PLANES_PER_WORD = 8
-_SPREAD = np.uint64(0x9E3779B97F4A7C15)  # the golden ratio: neighbours fall far apart
 BYTES, HALVES, WORDS = 0, 1, 2  # kinds of columns
 EQUAL, LESS, GREATER, DIFFERENT, NEVER = 0, 1, 2, 3, 4  # tests of the row against its partner
 
@@ -135,7 +134,7 @@ def count_single(codes, halves, small, kind, tests, known, lifts, one, span):
             shift, last = np.uint64(64 - bits), np.uint64(slots.shape[0] - 1)
             for j in range(width):
                 key = keys[j]
-                at = (key * _SPREAD) >> shift
+                at = (key * GOLDEN) >> shift
                 while slots[at, 1] != 0 and slots[at, 0] != key:
                     at = (at + ONE) & last
                 if slots[at, 1] == 0:
@@ -153,7 +152,7 @@ def count_single(codes, halves, small, kind, tests, known, lifts, one, span):
 def slot_of(slots, key, bits):
     """Where a set is, or would be."""
     last = np.uint64(slots.shape[0] - 1)
-    at = (key * _SPREAD) >> np.uint64(64 - bits)
+    at = (key * GOLDEN) >> np.uint64(64 - bits)
     while slots[at, 1] != 0 and slots[at, 0] != key:
         at = (at + ONE) & last
     return at

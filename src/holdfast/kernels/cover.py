@@ -244,3 +244,29 @@ def all_critical(columns, covers, out):
                 else:
                     k += 1
         out[i] = count == 0
+
+
+@kernel
+def first_missed(columns, count, covers, out):
+    """out[i] = the first of so many edges that covers[i] does not meet, or -1. O(covers x vertices x edges / 64), less
+    where one is soon found."""
+    met = np.zeros(_CHUNK, np.uint64)
+    for i in range(covers.shape[0]):
+        out[i] = -1
+        for begin in range(0, columns.shape[1], _CHUNK):
+            end = min(begin + _CHUNK, columns.shape[1])
+            met[:] = 0
+            for w in range(covers.shape[1]):
+                rest = covers[i, w]
+                while rest:
+                    column = columns[w * 64 + lowest(rest), begin:end]
+                    rest &= rest - ONE
+                    for q in range(end - begin):
+                        met[q] |= column[q]
+            for q in range(end - begin):
+                if ~met[q]:
+                    edge = 64 * (begin + q) + lowest(~met[q])
+                    out[i] = edge if edge < count else -1
+                    break
+            if out[i] >= 0:
+                break

@@ -13,7 +13,7 @@ from holdfast.kernels.hashing import mix
 
 ONE = np.uint64(1)
 AHEAD = 64
-_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _M1, _M2, _M4 = np.uint64(0x5555555555555555), np.uint64(0x3333333333333333), np.uint64(0x0F0F0F0F0F0F0F0F)
 _BYTES, _S1, _S2, _S4, _S56 = np.uint64(0x0101010101010101), np.uint64(1), np.uint64(2), np.uint64(4), np.uint64(56)
 
@@ -42,9 +42,9 @@ def bit_of(place):
 @part
 def hash_set(sets, row):
     """The hash of sets[row]. Rows are given by number: a view of one would cost more than its hash."""
-    value = _GOLDEN
+    value = GOLDEN
     for w in range(sets.shape[1]):
-        value = mix(value ^ sets[row, w]) + _GOLDEN
+        value = mix(value ^ sets[row, w]) + GOLDEN
     return value
 
 
@@ -110,6 +110,23 @@ def enter_sets(table, sets, used, wanted, out):
             table[at] = used
         out[i] = table[at] - 1
     return used
+
+
+@kernel
+def derive(sets, first, second, truth, out):
+    """Bit b of out[i] = bit (x + 2 y) of truth[b], of the bits first[b] and second[b] of sets[i]; a place below zero is
+    a bit that is not set. O(sets x bits)."""
+    for i in range(sets.shape[0]):
+        for w in range(out.shape[1]):
+            word = np.uint64(0)
+            for b in range(64 * w, min(64 * (w + 1), truth.shape[0])):
+                x = y = np.uint64(0)
+                if first[b] >= 0:
+                    x = sets[i, first[b] >> 6] >> np.uint64(first[b] & 63) & ONE
+                if second[b] >= 0:
+                    y = sets[i, second[b] >> 6] >> np.uint64(second[b] & 63) & ONE
+                word |= (truth[b] >> (x + y + y) & ONE) << np.uint64(b & 63)
+            out[i, w] = word
 
 
 @kernel
