@@ -107,6 +107,13 @@ def rules_for(schema: Schema) -> list[RuleEntry]:
     return made
 
 
+NEARLY = {
+    "kinds": ("key", "fd", "order", "dc"),
+    "max_size": {"order": 1, "dc": 1},
+    "cross_columns": False,
+    "max_error": 0.1,
+    "error": "g1",
+}
 SUBJECTS: dict[str, Callable[[Schema, list[Row], str | None], Subject]] = {
     "rulebook in memory": lambda schema, rows, key: BookSubject(schema, rows, key, durable=False),
     "durable rulebook": lambda schema, rows, key: BookSubject(schema, rows, key, durable=True),
@@ -119,7 +126,7 @@ SUBJECTS: dict[str, Callable[[Schema, list[Row], str | None], Subject]] = {
         schema, rows, key, durable=True, found={"kinds": ("order", "dc"), "max_size": 2, "cross_columns": False}
     ),
     "durable rulebook that finds rules that nearly hold": lambda schema, rows, key: BookSubject(
-        schema, rows, key, durable=True, found={"kinds": ("key", "fd"), "max_error": 0.1, "error": "g1"}
+        schema, rows, key, durable=True, found=NEARLY
     ),
 }
 

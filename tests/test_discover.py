@@ -19,7 +19,7 @@ import holdfast as hf
 from holdfast.cli.main import status_of
 from holdfast.discovery.agree_set import Moved
 from holdfast.discovery.table_rules import TableRules
-from holdfast.errors import HoldfastError, NotAvailable, RuleError
+from holdfast.errors import HoldfastError, RuleError
 from holdfast.executors.threads import ThreadExecutor
 from holdfast.generate.tax import tax
 from holdfast.table.change import read_feed
@@ -64,7 +64,6 @@ def test_nearly():
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ({"kinds": ("dc",), "max_error": 0.1}, NotAvailable, "that nearly hold are not in this version"),
         ({"kinds": ("dc",), "cross_columns": [("id", "x")]}, HoldfastError, "'x'"),
         ({"kinds": ("fds",)}, RuleError, "'fds' is not one of the kinds"),
         ({"max_error": 1.5}, HoldfastError, "max_error is a share"),

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast import Change, ChangeRefused, HoldfastError, NotAvailable, Rulebook, SchemaError, ValueRefused, read_feed
+from holdfast import Change, ChangeRefused, HoldfastError, Rulebook, SchemaError, ValueRefused, read_feed
 from tests import naive
 from tests.conftest import cases
 
@@ -527,9 +527,7 @@ def test_rules_are_kept_and_must_fit(tmp_path):
             Rulebook.create(None, people(), rules=[rule])
 
 
-def test_what_this_version_does_not_do_is_said():
-    with pytest.raises(NotAvailable, match="that nearly hold"):
-        Rulebook.create(None, people(), kinds=("dc",), max_error=0.1)
+def test_an_unknown_way_to_treat_errors_is_refused():
     book = Rulebook.create(None, people(), rules=["key(id)"])
     with pytest.raises(HoldfastError, match="on_error"):
         book.apply(Change(), on_error="ignore")

@@ -8,15 +8,17 @@ contradiction through several columns. They come in mirror images, of which the 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import floor
 
 import numpy as np
 import numpy.typing as npt
 
 from holdfast.discovery.budget import Budget
 from holdfast.discovery.cover import Groups, followed, smallest
+from holdfast.discovery.near_cover import NearCovers
 from holdfast.discovery.space import WEAK, Space
 from holdfast.rules.implication import is_satisfiable
-from holdfast.rules.masks import Masks, Numbers, distinct, none, pack, unpack
+from holdfast.rules.masks import Masks, Numbers, none, numbered, pack, unpack
 from holdfast.rules.operator import Op
 from holdfast.rules.predicate import Cell, Compare
 from holdfast.rules.ruleset import NO_CONCLUSION, Block
@@ -24,42 +26,50 @@ from holdfast.rules.ruleset import NO_CONCLUSION, Block
 
 @dataclass
 class DenialRules:
-    """The constraints of one table; `most` limits the compared pairs of columns."""
+    """The constraints of one table; `most` limits the compared pairs of columns. Up to `max_error` of the ordered pairs
+    may violate a constraint."""
 
     space: Space
     most: int | None = None
+    max_error: float = 0.0
     covers: Masks = field(init=False)
     _edges: Masks | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
         self.covers = none(len(self.space.atoms))
+        self._groups = Groups(self.space.group_of, self.most)
+        self._near = NearCovers(len(self.space.atoms), self._groups) if self.max_error else None
+        self._pairs = 0
 
-    def update(self, clues: Masks, rows: int, budget: Budget | None = None) -> None:
-        """Brings the constraints to the clues of so many rows; `clues` in one orientation each."""
+    def update(self, lacks: Masks, counts: Numbers, rows: int, budget: Budget | None = None) -> None:
+        """Brings the constraints to so many rows: what their pairs lack, in both orientations, and how many pairs."""
         budget = budget or Budget()
-        atoms = len(self.space.atoms)
+        atoms, self._pairs = len(self.space.atoms), rows * (rows - 1)
         if rows < 2:
             self.covers, self._edges = none(atoms), None
-            return
-        edges = smallest(self.lacking(clues))
-        groups = Groups(self.space.group_of, self.most)
-        self.covers = followed(self.covers, self._edges, edges, atoms, groups=groups, budget=budget)
-        self._edges = None if budget.ended else edges
-
-    def lacking(self, clues: Masks) -> Masks:
-        """What pairs with these clues lack, in both orientations."""
-        both = np.concatenate([clues, self.space.mirrored(clues)])
-        return distinct(self.space.lacks(distinct(both)))
+        elif self._near is not None:
+            self._near.update(lacks, counts, floor(self.max_error * self._pairs), budget)
+            self.covers = self._near.covers
+        else:
+            edges = smallest(lacks)
+            self.covers = followed(self.covers, self._edges, edges, atoms, groups=self._groups, budget=budget)
+            self._edges = None if budget.ended else edges
 
     def block(self, table: str | None) -> Block:
-        """The rules."""
+        """The rules, with their errors where they may have some."""
         names = self.space.schema.names
         sides = [(Cell("t", names[c.left]), Cell("s", names[c.right])) for c in self.space.comparisons]
         vocabulary = [Compare(t, op, s) for t, s in sides for op in WEAK]
-        made = self.space.in_weak(self._canonical(self.covers))
+        covers, numbers = numbered(self._canonical(self.covers))
+        made = self.space.in_weak(covers)
         chosen = self._satisfiable(made, vocabulary)
         ends = np.full(int(chosen.sum()), NO_CONCLUSION, np.int32)
-        return Block("dc", table, tuple(vocabulary), pack(made[chosen]), ends, names=names)
+        errors = None
+        if self._near is not None and self._pairs:
+            errors = np.zeros(len(covers))
+            errors[numbers] = self._near.missed / self._pairs
+            errors = errors[chosen]
+        return Block("dc", table, tuple(vocabulary), pack(made[chosen]), ends, names=names, errors=errors)
 
     def _canonical(self, covers: Masks) -> Masks:
         """Of each two mirror images the one with the smaller text."""
@@ -72,7 +82,7 @@ class DenialRules:
         rows, first = np.arange(len(mine)), differ.argmax(axis=1)
         smaller[crossed] = differ.any(axis=1) & (theirs[rows, first] < mine[rows, first])
         bits[smaller] = mirror[smaller]
-        return distinct(pack(bits))
+        return pack(bits)
 
     def _begins_greater(self, bits: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
         """Which rules, of comparisons of columns with themselves, begin with `>` or `>=` where the mirror image has `<`

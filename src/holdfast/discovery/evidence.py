@@ -16,7 +16,7 @@ from holdfast.discovery.space import DIFFERENT, GREATER, LESS, Space
 from holdfast.executors.executor import Executor
 from holdfast.executors.threads import ThreadExecutor
 from holdfast.kernels import agree
-from holdfast.rules.masks import Masks, Numbers, full, pack
+from holdfast.rules.masks import Masks, Numbers, full, numbered, pack
 from holdfast.table.dictionary import NULL, Codes
 
 _WORTH_RANKS = 200  # partners of a row, from which on comparing short numbers repays sorting the values
@@ -80,6 +80,14 @@ class Evidence(PairSets):
                 for side, codes in enumerate(operands[i]):
                     bits[side, :, place] = codes == NULL
         return np.stack([pack(side) for side in bits]) if bits.any() else np.zeros((2, 0, self.width), np.uint64)
+
+    def lacking(self) -> tuple[Masks, Numbers]:
+        """The sets of atoms that pairs lack, in both orientations, and how many ordered pairs lack each."""
+        clues, counts = self.sets, self.counts
+        lacks, numbers = numbered(self.space.lacks(np.concatenate([clues, self.space.mirrored(clues)])))
+        weights = np.zeros(len(lacks), np.int64)
+        np.add.at(weights, numbers, np.concatenate([counts, counts]))
+        return lacks, weights
 
     def settled(self, tally: Tally) -> Tally:
         """Each pair with the smaller of its two clues, and equal clues together."""

@@ -50,9 +50,9 @@ class EvidenceRules:
         space = Space.of(self._schema, self._wanted.nulls, pairs if "dc" in self._wanted.kinds else ())
         self.evidence = Evidence(space, self._executor)
         if "dc" in self._wanted.kinds:
-            self._dc = DenialRules(space, self._wanted.sizes["dc"])
+            self._dc = DenialRules(space, self._wanted.sizes["dc"], self._wanted.max_error)
         if "order" in self._wanted.kinds:
-            self._order = OrderRules(space, self._wanted.sizes["order"])
+            self._order = OrderRules(space, self._wanted.sizes["order"], self._wanted.max_error)
         return self.evidence
 
     @property
@@ -78,9 +78,10 @@ class EvidenceRules:
 
     def _invert(self, rows: int, budget: Budget | None) -> None:
         assert self.evidence is not None
+        lacks, counts = self.evidence.lacking()
         for rules in (self._order, self._dc):
             if rules is not None:
-                rules.update(self.evidence.sets, rows, budget)
+                rules.update(lacks, counts, rows, budget)
         blocks = [rules.block(self._table) for rules in (self._order, self._dc) if rules is not None]
         self.rules = RuleSet(tuple(block for block in blocks if len(block)))
 

@@ -9,13 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import floor
 
 import numpy as np
+import numpy.typing as npt
 
 from holdfast.discovery.budget import Budget
 from holdfast.discovery.cover import Groups, minimal_covers, smallest
+from holdfast.discovery.near_cover import NearCovers, missed_by
 from holdfast.discovery.space import WEAK, Space
-from holdfast.rules.masks import Masks, among, distinct, has, mask_of, none, pack, unpack
+from holdfast.rules.masks import Masks, Numbers, among, distinct, has, mask_of, none, numbered, pack, unpack
 from holdfast.rules.operator import Op
 from holdfast.rules.rule import Marked
 from holdfast.rules.ruleset import Block
@@ -31,19 +34,23 @@ class OrderRules:
 
     space: Space
     most: int | None = None
+    max_error: float = 0.0
     lefts: dict[Conclusion, Masks] = field(init=False, default_factory=dict)
+    _errors: dict[Conclusion, npt.NDArray[np.float64]] = field(init=False, default_factory=dict)
+    _near: dict[Conclusion, NearCovers] = field(init=False, default_factory=dict)
 
-    def update(self, clues: Masks, rows: int, budget: Budget | None = None) -> None:
-        """Brings the rules to the clues of so many rows; `clues` in one orientation each."""
+    def update(self, lacks: Masks, counts: Numbers, rows: int, budget: Budget | None = None) -> None:
+        """Brings the rules to so many rows: what their pairs lack, in both orientations, and how many pairs."""
         budget = budget or Budget()
         self.lefts = {}
         if rows < 2:
             return
-        lacks = self.space.lacks(distinct(np.concatenate([clues, self.space.mirrored(clues)])))
+        self._most_pairs = floor(self.max_error * rows * (rows - 1))
         places = {atom: place for place, atom in enumerate(self.space.atoms)}
         columns = len(self.space.schema)
         for right in range(columns):
             made: dict[Op, Masks] = {}
+            against: dict[Op, npt.NDArray[np.bool_]] = {}
             for op in _CONCLUSIONS[self.space.comparisons[right].ordered]:
                 if budget.spent():
                     return
@@ -52,23 +59,34 @@ class OrderRules:
                 for atom in _NEEDED[op]:
                     if self.space.comparisons[right].ordered or atom is not Op.GE:
                         inverse &= ~has(lacks, places[right, atom])
-                made[op] = self._covers(distinct(lacks[inverse]), right, budget)
-            if not budget.ended:
-                self.lefts |= {(right, op): lefts for op, lefts in self._minimal(made).items()}
+                against[op] = inverse
+                made[op] = self._expanded(self._covers(lacks[inverse], counts[inverse], (right, op), budget))
+            if budget.ended:
+                return
+            for op, lefts in self._minimal(made).items():
+                self.lefts[right, op] = lefts
+                if self.max_error:
+                    missed = missed_by(lefts, lacks[against[op]], counts[against[op]], len(places))
+                    self._errors[right, op] = missed / (rows * (rows - 1))
 
-    def _covers(self, edges: Masks, right: int, budget: Budget) -> Masks:
-        """Left sides without the right column, each lone `!=` as `<` and as `>`."""
+    def _covers(self, lacks: Masks, counts: Numbers, end: Conclusion, budget: Budget) -> Masks:
+        """Left sides without the right column."""
         atoms, columns = self.space.atoms, len(self.space.schema)
         usable = [
             place
             for place, (i, op) in enumerate(atoms)
-            if i < columns and i != right and not (op is Op.NE and not self.space.comparisons[i].ordered)
+            if i < columns and i != end[0] and not (op is Op.NE and not self.space.comparisons[i].ordered)
         ]
         within = mask_of(usable, len(atoms))
         groups = Groups(self.space.group_of, self.most)
-        return self._expanded(minimal_covers(edges, len(atoms), within=within, groups=groups, budget=budget))
+        if not self.max_error:
+            return minimal_covers(lacks, len(atoms), within=within, groups=groups, budget=budget)
+        near = self._near.setdefault(end, NearCovers(len(atoms), groups, within))
+        near.update(lacks, counts, self._most_pairs, budget)
+        return near.covers
 
     def _expanded(self, covers: Masks) -> Masks:
+        """Each lone `!=` as `<` and as `>`."""
         bits = unpack(covers, len(self.space.atoms))
         for i, comparison in enumerate(self.space.comparisons):
             if comparison.ordered and comparison.left == comparison.right:
@@ -93,17 +111,22 @@ class OrderRules:
         names = self.space.schema.names
         vocabulary = tuple(Marked(name, op) for name in names for op in WEAK)
         conclusions = tuple(Marked(names[right], op) for right, op in self.lefts)
-        parts, ends = [none(len(vocabulary))], [np.zeros(0, np.int32)]
-        for end, ((_, op), lefts) in enumerate(self.lefts.items()):
-            masks = self._in_words(lefts, mirror_images=op is Op.EQ)
+        parts, ends, errors = [none(len(vocabulary))], [np.zeros(0, np.int32)], [np.zeros(0)]
+        for end, ((right, op), lefts) in enumerate(self.lefts.items()):
+            masks, numbers = numbered(self._in_words(lefts, mirror_images=op is Op.EQ))
             parts.append(masks)
             ends.append(np.full(len(masks), end, np.int32))
-        return Block("order", table, vocabulary, np.concatenate(parts), np.concatenate(ends), conclusions, names)
+            errors.append(np.zeros(len(masks)))
+            if self.max_error:
+                errors[-1][numbers] = self._errors[right, op]
+        some = np.concatenate(errors) if self.max_error else None
+        ends_of = np.concatenate(ends)
+        return Block("order", table, vocabulary, np.concatenate(parts), ends_of, conclusions, names, errors=some)
 
     def _in_words(self, lefts: Masks, *, mirror_images: bool) -> Masks:
         """Over the vocabulary: three weak operators for each column."""
         made = self.space.in_weak(lefts)[:, : 3 * len(self.space.schema)]
-        return distinct(pack(self._canonical(made) if mirror_images else made))
+        return pack(self._canonical(made) if mirror_images else made)
 
     def _canonical(self, made: np.ndarray) -> np.ndarray:
         """With `<` or `<=` for the first column, by name, that is not `=`."""
