@@ -8,6 +8,8 @@ run. The limits are those of the issue on denial constraints. Real tables come f
 from __future__ import annotations
 
 import csv
+import os
+import resource
 import sys
 import tempfile
 import time
@@ -173,6 +175,15 @@ def _tall(name: str, table: pa.Table, wanted: Wanted, limits: tuple[float, float
         told(f"{name}: {what} rows", least(lambda change=change: rules.follow(change), runs=1), limit)
 
 
+def lean() -> None:
+    """A table that is too tall for all pairs."""
+    rows = int(os.environ.get("HOLDFAST_LEAN_ROWS", "5000000"))
+    (table,) = tax(rows).tables.values()
+    wanted = Wanted.of(("dc",), max_size=3, cross_columns=False, evidence="lean")
+    _tall(f"tax ({rows // 1_000_000}M x 10), lean, at most 3", table.select(TAX), wanted, (900, 5, 10))
+    print(f"  most memory of the process: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6:.1f} GB")
+
+
 PARTS = {
     "kernel": kernel,
     "fastadc": fastadc,
@@ -181,6 +192,7 @@ PARTS = {
     "orders": orders,
     "words": words,
     "tall": tall,
+    "lean": lean,
 }
 
 

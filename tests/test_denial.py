@@ -101,14 +101,17 @@ def expected_rules(kind, space, codes, most, max_error=0.0):
 @given(data=st.data())
 @settings(max_examples=cases(25))
 def test_rules_follow_the_rows(nulls, kind, data):
-    """From nothing, then as rows come and go; those that hold and those that nearly hold, with their errors."""
+    """From nothing, then as rows come and go; those that hold, by all pairs and by some, and
+    those that nearly hold, with their errors."""
     schema, codes, pairs = data.draw(spaces(2 if kind == "dc" else 3))
     most = data.draw(st.sampled_from([1, 2] if pairs else [None, 1, 2]))
     names = [(schema.names[a], schema.names[b]) for a, b in pairs] if kind == "dc" else False
     max_error = data.draw(st.sampled_from([0.0, 0.0, 0.1, 0.4]))
-    wanted = Wanted.of((kind,), nulls, max_size=most, max_error=max_error, cross_columns=names)
+    evidence = "counted" if max_error else data.draw(st.sampled_from(["counted", "lean"]))
+    wanted = Wanted.of((kind,), nulls, max_size=most, max_error=max_error, cross_columns=names, evidence=evidence)
     rules = EvidenceRules(schema, wanted)
     rules.follow(moved(codes[:, :0], codes))
+    ids, next_id = np.arange(codes.shape[1]), codes.shape[1]
     for _ in range(data.draw(st.integers(1, 3))):
         space = Space.of(schema, nulls, pairs if kind == "dc" else ())
         found = set(rules.rules)
@@ -123,8 +126,9 @@ def test_rules_follow_the_rows(nulls, kind, data):
         values = st.sampled_from([0, 1, 2, NULL])
         new = data.draw(st.lists(st.tuples(*[values] * len(schema)), max_size=2))
         new = np.array(new, np.int64).reshape(len(new), len(schema)).T.copy()
-        rules.follow(moved(codes[:, ~leaves], new, codes[:, leaves]))
-        codes = np.concatenate([codes[:, ~leaves], new], axis=1)
+        come, next_id = np.arange(next_id, next_id + new.shape[1]), next_id + new.shape[1]
+        rules.follow(Moved(ids[leaves], codes[:, leaves], come, new, ids[~leaves], codes[:, ~leaves]))
+        codes, ids = np.concatenate([codes[:, ~leaves], new], axis=1), np.concatenate([ids[~leaves], come])
 
 
 @pytest.mark.spark

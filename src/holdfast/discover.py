@@ -32,6 +32,7 @@ from holdfast.table.rows import Rows
 TIME_BUDGET = 60.0
 _MOST_SUPPORTS = 1000
 _MOST_PAIRS = 2e7  # compared one by one: where rows do not change, with more it is faster to validate what stands
+_MOST_COUNTED = 2e9  # pairs for denial constraints and order dependencies: some 60,000 rows
 
 
 def discover(
@@ -48,6 +49,7 @@ def discover(
     max_size: Sizes = "default",
     compare: str = "typed",
     cross_columns: CrossColumns = True,
+    evidence: str = "auto",
     time_budget: float | None = TIME_BUDGET,
     progress: Progress | None = None,
     executor: Executor | None = None,
@@ -58,16 +60,20 @@ def discover(
     g1 (pairs); of inclusions, the share of distinct left values that are missing. `max_size`: the most columns of a key
     and of an FD's left side; a number, None for no limit, or one for each kind; 5 by default. `compare`: the values of
     inclusions by kind (`typed`), or all as `text`. `cross_columns`: which different columns a denial constraint may
-    compare: those that share values (True), none, or these pairs. `time_budget`: seconds after which what is proven
-    until then is the result, and `complete` is false; Ctrl-C does the same. `progress` is told what is being done and
-    how much of it is done. `executor`: where many rows are compared, threads of this process by default.
+    compare: those that share values (True), none, or these pairs. `evidence`: for order dependencies and denial
+    constraints all pairs are `counted`, or, for tall tables, it is `lean`; the answer is the same. `time_budget`:
+    seconds after which what is proven until then is the result, and `complete` is false; Ctrl-C does the same.
+    `progress` is told what is being done and how much of it is done. `executor`: where many rows are compared, threads
+    of this process by default.
 
     >>> import pyarrow as pa
     >>> rules = discover(pa.table({"id": [1, 2, 3], "zip": [10115, 10115, 20095], "city": ["B", "B", "HH"]}))
     >>> rules.texts()
     ['city -> zip', 'id -> city', 'id -> zip', 'key(id)', 'zip -> city']
     """
-    wanted = Wanted.of(kinds, nulls, max_size, max_error, error, compare, cross_columns=cross_columns)
+    wanted = Wanted.of(
+        kinds, nulls, max_size, max_error, error, compare, cross_columns=cross_columns, evidence=evidence
+    )
     settled = Choices(key, types, columns, exclude).settle(read_all(data))
     budget, cancellation = Budget(time_budget, progress), Cancellation()
 
@@ -80,7 +86,15 @@ def discover(
     words = TextDictionary()
     rows = {name: _rows_of(name, source, options, words) for name, (source, options) in settled.items()}
     schemas = {name: options.schema for name, (_, options) in settled.items()}
-    found = DatabaseRules(schemas, wanted, words, runs_on, named=isinstance(data, Mapping), most_pairs=_MOST_PAIRS)
+    found = DatabaseRules(
+        schemas,
+        wanted,
+        words,
+        runs_on,
+        named=isinstance(data, Mapping),
+        most_pairs=_MOST_PAIRS,
+        most_counted=_MOST_COUNTED,
+    )
     with _interruptible(budget, cancellation):
         _search(found, rows, budget)
     rules = with_supports(found.rules(), rows, wanted.nulls)

@@ -140,6 +140,7 @@ class Rulebook:
         max_size: Sizes = "default",
         compare: str = "typed",
         cross_columns: CrossColumns = True,
+        evidence: str = "auto",
         only_inserts: bool = False,
         time_budget: float | None = None,
         types: Mapping[str, Any] | None = None,
@@ -168,7 +169,15 @@ class Rulebook:
         stay open to readers; with `outbox` each of them has what sinks are to be told of it.
         """
         wanted = Wanted.of(
-            kinds, nulls, max_size, max_error, error, compare, cross_columns=cross_columns, only_inserts=only_inserts
+            kinds,
+            nulls,
+            max_size,
+            max_error,
+            error,
+            compare,
+            cross_columns=cross_columns,
+            evidence=evidence,
+            only_inserts=only_inserts,
         )
         options: Record = {"nulls": wanted.nulls, "rule_nulls": require_policy(rule_nulls)}
         options |= {"wanted": wanted.to_json() if kinds else None, "named": isinstance(tables, Mapping)}

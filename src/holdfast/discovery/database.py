@@ -42,6 +42,7 @@ class DatabaseRules:
         *,
         named: bool = False,
         most_pairs: float = MOST_PAIRS,
+        most_counted: float | None = None,
         memory_budget: int = MEMORY_BUDGET,
     ) -> None:
         self._schemas, self.wanted, self._named, self._executor = schemas, wanted, named, executor
@@ -51,7 +52,7 @@ class DatabaseRules:
             for name, schema in (schemas if wanted.of_one_table else {}).items()
         }
         self.evidence = {
-            name: EvidenceRules(schema, wanted, executor, table=name if named else None)
+            name: EvidenceRules(schema, wanted, executor, table=name if named else None, most_pairs=most_counted)
             for name, schema in (schemas if wanted.of_evidence else {}).items()
         }
         self.inclusions: Inclusions | None = None

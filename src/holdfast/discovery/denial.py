@@ -7,16 +7,16 @@ contradiction through several columns. They come in mirror images, of which the 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import floor
 
 import numpy as np
-import numpy.typing as npt
 
 from holdfast.discovery.budget import Budget
 from holdfast.discovery.cover import Groups, followed, smallest
 from holdfast.discovery.near_cover import NearCovers
-from holdfast.discovery.space import WEAK, Space
+from holdfast.discovery.space import WEAK, Bits, Space
 from holdfast.rules.implication import is_satisfiable
 from holdfast.rules.masks import Masks, Numbers, none, numbered, pack, unpack
 from holdfast.rules.operator import Op
@@ -55,6 +55,14 @@ class DenialRules:
             self.covers = followed(self.covers, self._edges, edges, atoms, groups=self._groups, budget=budget)
             self._edges = None if budget.ended else edges
 
+    def claims(self) -> Masks:
+        """The conjunctions that no pair satisfies if the constraints hold."""
+        return self.covers
+
+    def keep(self, proven: Callable[[Masks], Bits]) -> None:
+        """Only those whose claim is proven: time was up for the others."""
+        self.covers, self._edges = self.covers[proven(self.covers)], None
+
     def block(self, table: str | None) -> Block:
         """The rules, with their errors where they may have some."""
         names = self.space.schema.names
@@ -84,7 +92,7 @@ class DenialRules:
         bits[smaller] = mirror[smaller]
         return pack(bits)
 
-    def _begins_greater(self, bits: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    def _begins_greater(self, bits: Bits) -> Bits:
         """Which rules, of comparisons of columns with themselves, begin with `>` or `>=` where the mirror image has `<`
         or `<=`: the text of that is smaller."""
         names, places = self.space.schema.names, {atom: place for place, atom in enumerate(self.space.atoms)}
@@ -97,7 +105,7 @@ class DenialRules:
         first = lopsided.argmax(axis=1)
         return np.asarray((lopsided & greater)[np.arange(len(bits)), first], np.bool_)
 
-    def _text_order(self, bits: npt.NDArray[np.bool_]) -> Numbers:
+    def _text_order(self, bits: Bits) -> Numbers:
         """For each rule the ranks of its predicates' texts, in the order of the text, then zeros."""
         names, space = self.space.schema.names, self.space
         comparisons = [(names[c.left], names[c.right]) for c in space.comparisons]
@@ -120,7 +128,7 @@ class DenialRules:
         order = np.argsort(found == 0, axis=1, kind="stable")
         return np.take_along_axis(found, order, axis=1)
 
-    def _satisfiable(self, made: npt.NDArray[np.bool_], vocabulary: list[Compare]) -> npt.NDArray[np.bool_]:
+    def _satisfiable(self, made: Bits, vocabulary: list[Compare]) -> Bits:
         """Which rules some values would violate; only comparisons of different columns can contradict each other."""
         crossed = np.array([p.left.column != p.right.column for p in vocabulary if isinstance(p.right, Cell)])
         chosen = np.ones(len(made), np.bool_)

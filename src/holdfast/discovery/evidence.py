@@ -19,6 +19,7 @@ from holdfast.kernels import agree
 from holdfast.rules.masks import Masks, Numbers, full, numbered, pack
 from holdfast.table.dictionary import NULL, Codes
 
+_LOOKED_AT = 1_000  # rows from which the number of clues is foreseen
 _WORTH_RANKS = 200  # partners of a row, from which on comparing short numbers repays sorting the values
 _TESTS = {LESS: agree.LESS, GREATER: agree.GREATER, DIFFERENT: agree.DIFFERENT}
 
@@ -99,3 +100,16 @@ class Evidence(PairSets):
         turn = differ.any(axis=1) & (mirror[rows, first] < tally.sets[rows, first])
         pairs = np.where(turn[:, None], tally.pairs[:, ::-1], tally.pairs)
         return Tally.summed(np.where(turn[:, None], mirror, tally.sets), tally.counts, pairs)
+
+
+def expected_clues(space: Space, codes: Codes) -> float:
+    """About how many clues the pairs of some rows have, by how fast they grow from a few to twice as many."""
+    rows = codes.shape[1]
+    if rows <= _LOOKED_AT:
+        return 0
+    some = codes[:, np.linspace(0, rows - 1, _LOOKED_AT).astype(np.int64)]
+    few, more = (
+        len(Evidence(space).pairs(np.arange(n), np.ascontiguousarray(some[:, :: _LOOKED_AT // n])))
+        for n in (_LOOKED_AT // 2, _LOOKED_AT)
+    )
+    return float(min(more * (more / few) ** np.log2(rows / _LOOKED_AT), rows * rows / 2))

@@ -7,7 +7,7 @@ smaller left side, or a stronger conclusion with no larger one, says already is 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from math import floor
 
@@ -105,6 +105,20 @@ class OrderRules:
         every = np.concatenate([strong, made[Op.LE]])
         kept = made[Op.LE][among(made[Op.LE], smallest(every)) & ~among(made[Op.LE], strong)] if len(every) else every
         return {**made, Op.LE: kept}
+
+    def claims(self) -> Masks:
+        """The conjunctions that no pair satisfies if the dependencies hold."""
+        return np.concatenate([none(len(self.space.atoms)), *(self._claims(end) for end in self.lefts)])
+
+    def _claims(self, end: Conclusion) -> Masks:
+        """Left sides with the inverse of a conclusion."""
+        places = {atom: place for place, atom in enumerate(self.space.atoms)}
+        inverse = [places[end[0], atom] for atom in _NEEDED[end[1]] if (end[0], atom) in places]
+        return self.lefts[end] | mask_of(inverse, len(self.space.atoms))
+
+    def keep(self, proven: Callable[[Masks], npt.NDArray[np.bool_]]) -> None:
+        """Only those whose claim is proven: time was up for the others."""
+        self.lefts = {end: lefts[proven(self._claims(end))] for end, lefts in self.lefts.items()}
 
     def block(self, table: str | None) -> Block:
         """The rules; of two mirror images with the conclusion `=` the one with the smaller text."""

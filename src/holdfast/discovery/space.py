@@ -11,7 +11,7 @@ every pair: so the atoms are the vertices of a hypergraph, and the minimal rules
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
@@ -23,7 +23,7 @@ import numpy.typing as npt
 from holdfast.discovery.wanted import CrossColumns
 from holdfast.errors import HoldfastError, SchemaError, shown
 from holdfast.kernels.sets import derive
-from holdfast.rules.masks import Masks, Numbers, unpack, words_for
+from holdfast.rules.masks import Masks, Numbers, pack, unpack, words_for
 from holdfast.rules.operator import Op
 from holdfast.table.compare import common_codes, comparable
 from holdfast.table.dictionary import NULL, Codes
@@ -36,6 +36,7 @@ MOST_PAIRS = 8  # of different columns
 WEAK = (Op.LE, Op.GE, Op.NE)
 _OVERLAP = 0.3  # of the rows, for columns to be compared
 LESS, GREATER, DIFFERENT, UNKNOWN = 1, 2, 3, 4  # what a bit says
+_SAYS: dict[int, Callable[[Codes, Codes], Bits]] = {LESS: np.less, GREATER: np.greater, DIFFERENT: np.not_equal}
 _NEITHER, _BOTH = 0b0001, 0b1000  # of two bits; and where one of them is set, whatever the other
 _FIRST, _SECOND = 0b1010, 0b1100
 _CROSSED = ("numbers", "text", "dates")
@@ -161,6 +162,10 @@ class Space:
             made.append((places[i, says[0]], places.get((i, says[1]), -1), truth))
         return Derived.of(made)
 
+    def mirrored_atoms(self, atoms: Masks) -> Masks:
+        """The same conjunctions with t and s exchanged."""
+        return Derived.of((place, -1, _FIRST) for place in self.mirror_atoms.tolist())(atoms)
+
     def in_weak(self, atoms: Masks) -> Bits:
         """Sets of atoms as [set, 3 x comparison + weak operator]: without order `=` is both of <= and >=."""
         bits = unpack(atoms, len(self.atoms))
@@ -174,11 +179,24 @@ class Space:
 
     def operands(self, codes: Codes) -> list[tuple[Codes, Codes]]:
         """The left and the right operands of each comparison, as codes that compare as the values do."""
-        columns = self.schema.columns
+        columns, made = self.schema.columns, list(codes)
         return [
-            (codes[a], codes[a]) if a == b else common_codes(columns[a], codes[a], columns[b], codes[b])
+            (made[a], made[a]) if a == b else common_codes(columns[a], made[a], columns[b], made[b])
             for a, b in ((comparison.left, comparison.right) for comparison in self.comparisons)
         ]
+
+    def clues(self, codes: Codes, pairs: Numbers) -> Masks:
+        """The clues of some pairs (t, s) of rows, by position. O(pairs x comparisons)."""
+        operands = self.operands(codes)
+        bits = np.zeros((len(pairs), len(self.bits)), np.bool_)
+        for place, (i, say) in enumerate(self.bits):
+            left, right = operands[i][0][pairs[:, 0]], operands[i][1][pairs[:, 1]]
+            if say in _SAYS:
+                bits[:, place] = _SAYS[say](left, right)
+            if say in (LESS, GREATER) or self.nulls != "equal":
+                null = (left == NULL, right == NULL)
+                bits[:, place] |= null[0] ^ null[1] if self.nulls == "equal" else null[0] | null[1]
+        return pack(bits)
 
 
 def cross_pairs(schema: Schema, codes: Codes, wanted: CrossColumns) -> list[tuple[int, int]]:

@@ -34,6 +34,7 @@ class Wanted:
     error: str | None = None
     compare: str = "typed"  # the values of inclusions, or as `text`
     cross_columns: bool | tuple[tuple[str, str], ...] = True  # which a DC may compare with each other
+    evidence: str = "auto"  # of order dependencies and DCs: all pairs `counted`, or `lean`: some of them
     only_inserts: bool = False  # the promise that nothing is ever deleted or updated
 
     @classmethod
@@ -47,6 +48,7 @@ class Wanted:
         compare: str = "typed",
         *,
         cross_columns: CrossColumns = True,
+        evidence: str = "auto",
         only_inserts: bool = False,
     ) -> Wanted:
         """Checked, with defaults for what was left open."""
@@ -62,9 +64,17 @@ class Wanted:
             raise HoldfastError(f"error is 'g1' (pairs) or 'g3' (rows), not {shown(error)}")
         if compare not in ("typed", "text"):
             raise HoldfastError(f"compare is 'typed' or 'text', not {shown(compare)}")
+        if evidence not in ("auto", "counted", "lean"):
+            raise HoldfastError(f"evidence is 'auto', 'counted' or 'lean', not {shown(evidence)}")
+        if evidence == "lean" and max_error and {*OF_EVIDENCE} & {*kinds}:
+            raise HoldfastError(
+                "lean evidence tells rules that hold, not those that nearly hold: max_error needs counts"
+            )
         sizes = {kind: _size(max_size, kind) for kind in kinds}
         crossed = cross_columns if isinstance(cross_columns, bool) else tuple((a, b) for a, b in cross_columns)
-        return cls(kinds, require_policy(nulls), sizes, float(max_error), error, compare, crossed, only_inserts)
+        return cls(
+            kinds, require_policy(nulls), sizes, float(max_error), error, compare, crossed, evidence, only_inserts
+        )
 
     @property
     def of_one_table(self) -> tuple[str, ...]:
@@ -96,6 +106,7 @@ class Wanted:
             "error": self.error,
             "compare": self.compare,
             "cross_columns": self.cross_columns,
+            "evidence": self.evidence,
             "only_inserts": self.only_inserts,
         }
 
