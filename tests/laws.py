@@ -107,6 +107,7 @@ def rules_for(schema: Schema) -> list[RuleEntry]:
     return made
 
 
+PAIRS = {"kinds": ("order", "dc"), "max_size": 2, "cross_columns": False, "evidence": "lean"}
 NEARLY = {
     "kinds": ("key", "fd", "order", "dc"),
     "max_size": {"order": 1, "dc": 1},
@@ -123,7 +124,7 @@ SUBJECTS: dict[str, Callable[[Schema, list[Row], str | None], Subject]] = {
         schema, rows, key, durable=True, checked=True, found={"kinds": ("key", "fd", "ind"), "max_size": None}
     ),
     "durable rulebook that finds rules about pairs": lambda schema, rows, key: BookSubject(
-        schema, rows, key, durable=True, found={"kinds": ("order", "dc"), "max_size": 2, "cross_columns": False}
+        schema, rows, key, durable=True, found=PAIRS
     ),
     "durable rulebook that finds rules that nearly hold": lambda schema, rows, key: BookSubject(
         schema, rows, key, durable=True, found=NEARLY

@@ -146,6 +146,26 @@ def test_evidence_on_spark(spark, tmp_path):
         assert one == other and sum(one.values()) == 350 * 349 // 2
 
 
+@pytest.mark.spark
+def test_lean_evidence_on_spark(spark, tmp_path):
+    """What stands is tried on Spark, as rows come and go, against all pairs counted here."""
+    rng = np.random.default_rng(0)
+    codes = rng.integers(0, 5, (3, 300))
+    codes[0, :30] = NULL
+    codes[2] = codes[0] * 5 + codes[1]
+    schema = schema_of([Kind.INTEGER, Kind.INTEGER, Kind.INTEGER])
+    found = {}
+    for how, executor in (("counted", None), ("lean", SparkExecutor(spark, tmp_path))):
+        wanted = Wanted.of(("order", "dc"), "sql", cross_columns=[("b", "a c")], max_size=2, evidence=how)
+        rules = EvidenceRules(schema, wanted, executor)
+        ids = np.arange(300)
+        for gone, new, stay in (([], ids[:280], []), ([], ids[280:], ids[:280]), (ids[:290], [], ids[290:])):
+            some = [np.array(part, np.int64) for part in (gone, new, stay)]
+            rules.follow(Moved(*(x for part in some for x in (part, codes[:, part]))))
+            found.setdefault(how, []).append(rules.rules.texts())
+    assert found["counted"] == found["lean"] and len({tuple(texts) for texts in found["lean"]}) > 1
+
+
 # --- through the front door ----------------------------------------------------------------------------------
 
 

@@ -66,9 +66,15 @@ def warm_discovery() -> None:
     for columns in (2, 12, 40):  # sets that count by their own place, and of one word and of two
         schema = Schema(tuple(Column(f"c{i}", Kind.INTEGER) for i in range(columns)))
         some = np.repeat(rows[:2], columns // 2, axis=0)
-        evidence = EvidenceRules(schema, Wanted.of(("order", "dc"), max_size=1, cross_columns=[("c0", "c1")]))
-        evidence.follow(Moved(*nobody, ids, some, *nobody))
-        evidence.follow(Moved(ids[:1], some[:, :1], *nobody, ids[1:], some[:, 1:]))
+        nobody = np.arange(0), some[:, :0]
+        for how in ("counted", "lean"):
+            for max_error in (0.0, 0.1) if how == "counted" else (0.0,):
+                wanted = Wanted.of(
+                    ("order", "dc"), max_size=1, max_error=max_error, cross_columns=[("c0", "c1")], evidence=how
+                )
+                evidence = EvidenceRules(schema, wanted)
+                evidence.follow(Moved(*nobody, ids, some, *nobody))
+                evidence.follow(Moved(ids[:1], some[:, :1], *nobody, ids[1:], some[:, 1:]))
     edges = np.array([[0b011], [0b110]], np.uint64)
     covers_after(minimal_covers(edges, 3), edges[:1], edges[1:], edges[1:], 3)
 

@@ -129,9 +129,8 @@ class Clashes:
         may_t, may_s = _both(may_t, may_s, alive, group_t, group_s)
         nothing = np.zeros(self._rows, np.int64)
         a, b = [*predicates, *([Predicate(nothing, nothing, Op.LE)] * 2)][:2]
-        rows_t, rows_s = (
-            self._sorted(side, may, group) for side, may, group in ((a.left, may_t, group_t), (a.right, may_s, group_s))
-        )
+        rows_t = self._sorted(a.left, may_t, group_t)
+        rows_s = rows_t if a.left is a.right and may_t is may_s else self._sorted(a.right, may_s, group_s)
         t, s = sweep.find_pair(
             rows_t,
             rows_s,
@@ -163,8 +162,8 @@ class Clashes:
             if count == 1:
                 continue
             same = group_t is group_s and t is s
-            group_t = group_t * count + t
-            group_s = group_t if same else group_s * count + s
+            group_t = group_t * count + t if size > 1 else t
+            group_s = group_t if same else group_s * count + s if size > 1 else s
             size *= count
             if size > max(16, 2 * self._rows):
                 group_t, group_s, size = _numbered(group_t, group_s)
@@ -196,9 +195,9 @@ class Clashes:
     def _order(self, values: Codes) -> npt.NDArray[np.int32]:
         """The rows by value; for columns of the table it is kept."""
         if not self._is_kept(values):
-            return np.argsort(values, kind="stable").astype(np.int32)
+            return _ascending(values)
         if id(values) not in self._orders:
-            self._orders[id(values)] = np.argsort(values, kind="stable").astype(np.int32)
+            self._orders[id(values)] = _ascending(values)
         return self._orders[id(values)]
 
     # --- by all pairs ---------------------------------------------------------------------------------------
@@ -274,6 +273,13 @@ def _numbered(left: Codes, right: Codes) -> tuple[Numbers, Numbers, int]:
     count = number_values(_whole(both), table_for(len(both)), numbers)
     made = numbers.astype(np.int64)
     return (made, made, count) if left is right else (made[: len(left)], made[len(left) :], count)
+
+
+def _ascending(values: Codes) -> npt.NDArray[np.int32]:
+    """The rows by value. O(rows) where the values are close together: short numbers are sorted by digits."""
+    low, high = int(values.min(initial=0)), int(values.max(initial=0))
+    near = (values - low).astype(np.uint16) if high - low < 1 << 16 else values
+    return np.argsort(near, kind="stable").astype(np.int32)
 
 
 def _whole(values: Codes) -> Codes:

@@ -9,7 +9,8 @@ rows. (Keeping only the largest evidence, without looking again, is wrong with n
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import pickle
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -18,10 +19,10 @@ import numpy as np
 from holdfast.arrays import Array, Arrays
 from holdfast.discovery.agree_set import Moved, Tally
 from holdfast.discovery.budget import Budget
-from holdfast.discovery.clash import Clashes
+from holdfast.discovery.clash import Clashes, Pair
 from holdfast.discovery.evidence import Evidence
-from holdfast.discovery.space import Space
-from holdfast.executors.executor import Executor
+from holdfast.discovery.space import Bits, Space
+from holdfast.executors.executor import Block, Executor
 from holdfast.executors.threads import ThreadExecutor
 from holdfast.indexes.named import DEFAULT
 from holdfast.rules.masks import Masks, Numbers, among, distinct, none
@@ -30,6 +31,9 @@ from holdfast.table.dictionary import Codes
 _SAMPLED = 4_000  # rows whose pairs are all looked at first, and neighbours by each column
 _TRIED = 100_000  # rows among which what stands is tried before it is among all
 
+_PARTS = 8  # of claims, where they are looked for elsewhere
+
+Search = Callable[[Masks, Bits], Iterator[tuple[Masks, Pair | None]]]
 Invert = Callable[[Masks, int], Masks]  # what pairs lack, of so many rows, to the conjunctions that have to hold
 
 
@@ -85,51 +89,80 @@ class Lean:
         places = np.concatenate([counted.pairs, *near])
         self._add(codes, places, ids)
 
-    def _add(self, codes: Codes, places: Numbers, ids: Numbers) -> Masks:
-        """The clues of more pairs of rows, by position; of equal clues the pair of the first stays. Returns what these
-        pairs lack, in both orientations."""
+    def _add(self, codes: Codes, places: Numbers, ids: Numbers) -> None:
+        """The clues of more pairs of rows, by position; of a clue that is known already the pair stays."""
         clues = self.space.clues(codes, places)
-        mirror = self.space.mirrored(clues)
         made = self._evidence.settled(Tally(clues, np.ones(len(clues), np.int64), ids[places]))
         known = among(made.sets, self.clues) if len(self.clues) else np.zeros(len(made), np.bool_)
         self.clues = np.concatenate([self.clues, made.sets[~known]])
         self.pairs = np.concatenate([self.pairs, made.pairs[~known]])
-        return self.space.lacks(np.concatenate([clues, mirror]))
 
     def _prove(self, ids: Numbers, codes: Codes, lead: int, invert: Invert, budget: Budget) -> None:
         """Looks for pairs that satisfy what should not be satisfied, takes their clues, and so on until there are none.
         Left in `proven`: what stands then."""
-        rows = codes.shape[1]
         held = np.concatenate([self.proven, self.space.mirrored_atoms(self.proven)])
+        search = (
+            self._search_elsewhere(codes, lead) if self.executor.elsewhere else self._search_here(codes, lead, budget)
+        )
         found = none(len(self.space.atoms))
-        every = Clashes(self.space, codes, lead, self.index)
-        step = max(1, rows // _TRIED)
-        some = Clashes(self.space, np.ascontiguousarray(codes[:, ::step]), 0, self.index) if step > 1 else None
         while True:
-            standing = self.canonical(invert(self.lacking(), rows))
-            open_ = standing[~among(standing, found)] if len(found) else standing
-            refuted = False
-            fresh = none(len(self.space.atoms))
-            for n, claim in enumerate(open_):
-                budget.tell("looking for violations", n / len(open_))
-                if budget.spent():
-                    break
-                if not ((fresh & claim).any(axis=1)).all():
-                    continue  # a pair found meanwhile satisfies it
-                only_new = len(held) > 0 and bool(((held & claim) == held).all(axis=1).any())
-                pair = some.pair(claim) if some is not None and not only_new else None
-                if pair is not None:
-                    pair = pair[0] * step, pair[1] * step
-                else:
-                    pair = every.pair(claim, new=only_new)
+            standing = self.canonical(invert(self.lacking(), codes.shape[1]))
+            claims = standing[~among(standing, found)] if len(found) else standing
+            only_new = np.array([bool(((held & claim) == held).all(axis=1).any()) for claim in claims], np.bool_)
+            places, known = np.zeros((0, 2), np.int64), len(self)
+            for claim, pair in search(claims, only_new):
                 if pair is None:
                     found = np.concatenate([found, claim[None, :]])
                 else:
-                    refuted = True
-                    fresh = np.concatenate([fresh, self._add(codes, np.array([pair]), ids)])
-            if budget.spent() or not refuted:
+                    places = np.concatenate([places, np.array([pair])])
+            self._add(codes, places, ids)
+            if budget.spent() or len(self) == known:
                 break
         self.proven = found[among(found, standing)] if len(found) else found
+
+    def _search_here(self, codes: Codes, lead: int, budget: Budget) -> Search:
+        """One claim after the other, among some rows before all; not those that a pair found before satisfies."""
+        step = max(1, codes.shape[1] // _TRIED)
+        every = Clashes(self.space, codes, lead, self.index)
+        some = Clashes(self.space, np.ascontiguousarray(codes[:, ::step]), 0, self.index) if step > 1 else None
+
+        def search(claims: Masks, only_new: Bits) -> Iterator[tuple[Masks, Pair | None]]:
+            lacked = none(len(self.space.atoms))
+            for n, claim in enumerate(claims):
+                budget.tell("looking for violations", n / len(claims))
+                if budget.spent():
+                    return
+                if not (lacked & claim).any(axis=1).all():
+                    continue
+                pair = some.pair(claim) if some is not None and not only_new[n] else None
+                if pair is not None:
+                    pair = pair[0] * step, pair[1] * step
+                else:
+                    pair = every.pair(claim, new=bool(only_new[n]))
+                if pair is not None:
+                    clues = self.space.clues(codes, np.array([pair]))
+                    both = np.concatenate([clues, self.space.mirrored(clues)])
+                    lacked = np.concatenate([lacked, self.space.lacks(both)])
+                yield claim, pair
+
+        return search
+
+    def _search_elsewhere(self, codes: Codes, lead: int) -> Search:
+        """The claims in parts, side by side."""
+        space = np.frombuffer(pickle.dumps(self.space), np.uint8)
+        shared = {"codes": codes, "lead": np.array([lead]), "space": space}
+
+        def search(claims: Masks, only_new: Bits) -> Iterator[tuple[Masks, Pair | None]]:
+            size = max(1, -(-len(claims) // _PARTS))
+            blocks = [
+                Block({"claims": claims[i : i + size], "only_new": only_new[i : i + size]})
+                for i in range(0, len(claims), size)
+            ]
+            answers = [np.asarray(answer["pairs"]) for answer in self.executor.map(clash_tile, blocks, shared)]
+            pairs = np.concatenate([np.zeros((0, 2), np.int64), *answers]).tolist()
+            yield from zip(claims, (None if t < 0 else (t, s) for t, s in pairs), strict=True)
+
+        return search
 
     def canonical(self, atoms: Masks) -> Masks:
         """Of each two mirror images one, each once."""
@@ -150,6 +183,18 @@ class Lean:
     def settle(self, invert: Invert, rows: int) -> None:
         """What the clues leave standing holds."""
         self.proven = self.canonical(invert(self.lacking(), rows))
+
+
+def clash_tile(block: Arrays, shared: Arrays) -> Arrays:
+    """For some claims a pair of rows, by position, that satisfies each, or (-1, -1)."""
+    space: Space = pickle.loads(np.asarray(shared["space"]).tobytes())
+    rows = Clashes(space, np.asarray(shared["codes"]), int(np.asarray(shared["lead"])[0]))
+    claims = np.asarray(block["claims"], np.uint64)
+    found = [
+        rows.pair(claim, new=bool(new)) or (-1, -1)
+        for claim, new in zip(claims, np.asarray(block["only_new"]), strict=True)
+    ]
+    return {"pairs": np.array(found, np.int64).reshape(-1, 2)}
 
 
 def _neighbours(order: Numbers) -> Numbers:
