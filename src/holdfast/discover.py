@@ -67,8 +67,8 @@ def discover(
     of this process by default.
 
     >>> import pyarrow as pa
-    >>> rules = discover(pa.table({"id": [1, 2, 3], "zip": [10115, 10115, 20095], "city": ["B", "B", "HH"]}))
-    >>> rules.texts()
+    >>> table = pa.table({"id": [1, 2, 3], "zip": [10115, 10115, 20095], "city": ["B", "B", "HH"]})
+    >>> discover(table, ("key", "fd")).texts()
     ['city -> zip', 'id -> city', 'id -> zip', 'key(id)', 'zip -> city']
     """
     wanted = Wanted.of(

@@ -23,6 +23,8 @@ from holdfast.rules.operator import Op
 from holdfast.rules.predicate import Cell, Compare
 from holdfast.rules.ruleset import NO_CONCLUSION, Block
 
+_SHORTEST_CYCLE = 4  # comparisons: t.a, s.a, t.b, s.b
+
 
 @dataclass
 class DenialRules:
@@ -129,9 +131,29 @@ class DenialRules:
         return np.take_along_axis(found, order, axis=1)
 
     def _satisfiable(self, made: Bits, vocabulary: list[Compare]) -> Bits:
-        """Which rules some values would violate; only comparisons of different columns can contradict each other."""
-        crossed = np.array([p.left.column != p.right.column for p in vocabulary if isinstance(p.right, Cell)])
+        """Which rules some values would violate. Comparisons contradict each other only around a cycle of cells, which
+        is the same question for all rules with the same comparisons."""
         chosen = np.ones(len(made), np.bool_)
-        for row in np.flatnonzero(made[:, crossed].any(axis=1)).tolist():
+        compared: Bits = np.asarray(made.reshape(len(made), len(self.space.comparisons), len(WEAK)).any(axis=2))
+        doubtful = np.flatnonzero(compared.sum(axis=1) > _SHORTEST_CYCLE - 1)
+        shapes, numbers = numbered(pack(compared[doubtful]))
+        cyclic = np.array([self._has_cycle(np.flatnonzero(shape)) for shape in unpack(shapes, compared.shape[1])], bool)
+        for row in doubtful[cyclic[numbers]].tolist():
             chosen[row] = is_satisfiable([vocabulary[i] for i in np.flatnonzero(made[row])])
         return chosen
+
+    def _has_cycle(self, comparisons: Numbers) -> bool:
+        """Whether the cells of t and of s that are compared lie on a cycle."""
+        leader: dict[tuple[str, int], tuple[str, int]] = {}
+
+        def first(cell: tuple[str, int]) -> tuple[str, int]:
+            while leader.setdefault(cell, cell) != cell:
+                cell = leader[cell]
+            return cell
+
+        for i in comparisons.tolist():
+            t, s = first(("t", self.space.comparisons[i].left)), first(("s", self.space.comparisons[i].right))
+            if t == s:
+                return True
+            leader[t] = s
+        return False

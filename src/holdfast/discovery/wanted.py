@@ -11,7 +11,7 @@ from holdfast.rules.bind import require_policy
 from holdfast.rules.rule import KINDS
 
 AVAILABLE = ("key", "fd", "ind", "order", "dc")
-DEFAULT_KINDS = ("key", "fd", "ind")  # the others are asked for by name
+DEFAULT_KINDS = AVAILABLE
 OF_ONE_TABLE, OF_EVIDENCE = ("key", "fd"), ("order", "dc")
 DEFAULT_SIZES: Mapping[str, int | None] = {"key": 5, "fd": 5, "order": 3, "dc": 4, "ind": 1}
 DEFAULT_ERRORS: Mapping[str, str] = {"key": "g3", "fd": "g3", "order": "g1", "dc": "g1"}
