@@ -19,7 +19,7 @@ import holdfast
 from holdfast.check import Found, check
 from holdfast.cli.files import frames_of, goes_to_spark, keys_of, size_of, tables_of, types_of
 from holdfast.cli.output import Format, Record, RuleResult, as_csv, as_json, as_junit, as_sarif, print_table
-from holdfast.cli.rules import SHOWN, Compare, MaxError, MaxSize, Measure, records_of
+from holdfast.cli.rules import SHOWN, Compare, CrossColumns, EvidenceOf, MaxError, MaxSize, Measure, records_of
 from holdfast.errors import HoldfastError
 from holdfast.indexes.named import DEFAULT, INDEXES
 from holdfast.rulebook import DEFAULT_KEEP, Rulebook
@@ -163,14 +163,15 @@ def init_command(
     directory: Directory, files: Files, rules: RuleFileOption = None, rule: RuleOption = None, key: Key = None,
     type: Types = None, nulls: Nulls = "sql", keep: Keep = DEFAULT_KEEP, kind: FollowedKinds = None,
     found_nulls: FoundNulls = "equal", max_error: MaxError = 0.0, error: Measure = None, max_size: MaxSize = "default",
-    compare: Compare = "typed", only_inserts: OnlyInserts = False,
+    compare: Compare = "typed", cross_columns: CrossColumns = True, evidence: EvidenceOf = "auto",
+    only_inserts: OnlyInserts = False,
 ) -> None:  # fmt: skip
     """Make a rulebook: tables, rules whose violations are followed from now on, and kinds of rules to find and keep."""
     announce()
     options: dict[str, Any] = {"key": keys_of(key or []), "types": types_of(type or []), "rule_nulls": nulls}
     options |= {"keep": keep, "kinds": kind or (), "nulls": found_nulls}
     options |= {"max_error": max_error, "error": error, "max_size": size_of(max_size)}
-    options |= {"compare": compare, "only_inserts": only_inserts}
+    options |= {"compare": compare, "only_inserts": only_inserts, "cross_columns": cross_columns, "evidence": evidence}
     with progress_bar("checking") as progress:
         book = Rulebook.create(directory, tables_of(files), rules=rules_of(rules, rule), progress=progress, **options)
     with book:

@@ -19,9 +19,11 @@ from ruamel.yaml import YAML
 from holdfast.errors import HoldfastError
 from holdfast.generate import Batch, Stream, orders
 from holdfast.rulebook import Rulebook
+from holdfast.rules.rule import KINDS
 from holdfast.rules.sentence import sentence
 
 Record = dict[str, Any]
+_SIZES = {"key": 2, "fd": 2, "order": 1, "dc": 2}  # columns of a left side or a key, pairs of columns of a DC
 _LONG_AGO = 1_700_000_000  # the landing files' times: one second apart, in order
 
 
@@ -80,8 +82,8 @@ def _write(stream: Stream, place: Path, batches: int, size: int, log: Console) -
         "book": "book",
         "tables": {n: {"base": f"base/{n}.parquet", "key": list(key)} for n, key in stream.keys.items()},
         "rules": list(stream.rules),
-        "kinds": ["key", "fd", "ind"],
-        "max_size": {"key": 2, "fd": 2},
+        "kinds": list(KINDS),
+        "max_size": _SIZES,
         "source": {"kind": "files", "path": "landing", "files_per_batch": 1},
         "keep": batches + 1,
         "sinks": [{"kind": "parquet", "path": "told"}],
@@ -102,8 +104,9 @@ def _show_tables(out: Console, book: Rulebook) -> None:
 def _show_found(out: Console, book: Rulebook, most: int = 3) -> None:
     """Some of the rules that were found without being asked for."""
     found = book.found()
-    keys, fds, inds = (f"{len(found.of(kind)):,}" for kind in ("key", "fd", "ind"))
-    out.print(f"found {keys} keys and {fds} FDs of up to 2 columns, and {inds} inclusions, such as:")
+    names = {"key": "keys", "fd": "FDs", "ind": "inclusions", "order": "order dependencies", "dc": "denial constraints"}
+    counts = ", ".join(f"{len(found.of(kind)):,} {name}" for kind, name in names.items())
+    out.print(f"found {counts}, of up to 2 columns, such as:")
     for block in found.blocks:
         for rule, text, error, _ in block.shortest(most).with_details():
             out.print(f"  {text}: {sentence(rule, block.rank, error)}", highlight=False, markup=False)

@@ -15,7 +15,7 @@ from rich.progress import Progress as Bar
 from holdfast.cli.books import Files, Form, Key, Types, announce
 from holdfast.cli.files import keys_of, size_of, tables_of, types_of
 from holdfast.cli.output import Format, as_csv, as_json, print_table
-from holdfast.cli.rules import SHOWN, Compare, MaxError, MaxSize, Measure, records_of
+from holdfast.cli.rules import SHOWN, Compare, CrossColumns, EvidenceOf, MaxError, MaxSize, Measure, records_of
 from holdfast.discover import TIME_BUDGET, discover, foreign_keys
 from holdfast.discovery.budget import Progress
 from holdfast.discovery.foreign_keys import ForeignKey
@@ -41,6 +41,8 @@ def discover_command(
     error: Measure = None,
     max_size: MaxSize = "default",
     compare: Compare = "typed",
+    cross_columns: CrossColumns = True,
+    evidence: EvidenceOf = "auto",
     time_budget: Annotated[
         float, typer.Option(help="Seconds, after which what is proven is shown; 0 for no limit.")
     ] = TIME_BUDGET,
@@ -49,7 +51,7 @@ def discover_command(
     type: Types = None,
     format: Form = Format.TABLE,
 ) -> None:
-    """Find the rules that hold: keys, functional and inclusion dependencies, exact or nearly so."""
+    """Find the rules that hold, or nearly: keys, functional, inclusion and order dependencies, denial constraints."""
     if format not in (Format.TABLE, Format.JSON, Format.CSV):
         raise HoldfastError(f"rules are printed as table, json or csv, not {format}")
     announce()
@@ -64,6 +66,8 @@ def discover_command(
             error=error,
             max_size=size_of(max_size),
             compare=compare,
+            cross_columns=cross_columns,
+            evidence=evidence,
             time_budget=time_budget or None,
             key=keys_of(key or []),
             types=types_of(type or []),

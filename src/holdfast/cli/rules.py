@@ -21,6 +21,12 @@ MaxSize = Annotated[
     str, typer.Option(help="Most columns of a key, a left side or an inclusion; none: no limit. Default: 5, 5 and 1.")
 ]
 
+CrossColumns = Annotated[
+    bool, typer.Option(help="Whether denial constraints compare different columns, where these share values.")
+]
+EvidenceOf = Annotated[
+    str, typer.Option(help="For order and dc: all pairs of rows counted, some of them (lean), or auto.")
+]
 Compare = Annotated[str, typer.Option(help="How inclusions compare values: typed (by kind), or all as text.")]
 
 

@@ -138,6 +138,12 @@ class Pipeline(_Model):
         "default", description="Most columns of a key, left side or inclusion, or {kind: number}; null for no limit."
     )
     compare: Literal["typed", "text"] = Field("typed", description="How inclusions compare values.")
+    cross_columns: bool | list[tuple[str, str]] = Field(
+        True, description="Which different columns a DC may compare: those that share values, none, or these pairs."
+    )
+    evidence: Literal["auto", "counted", "lean"] = Field(
+        "auto", description="For order and dc: all pairs of rows counted, or some of them, for tall tables."
+    )
     only_inserts: bool = Field(False, description="A promise: what deletes or updates rows is refused.")
     max_error: float = Field(0.0, ge=0, lt=1, description="Discover rules that are wrong up to this share, too.")
     error: Literal["g1", "g3"] | None = Field(None, description="How error is measured: g3 (rows) or g1 (pairs).")

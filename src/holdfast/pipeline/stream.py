@@ -134,6 +134,8 @@ def make_book(pipeline: Pipeline, spark: SparkSession | None) -> bool:
         kinds=pipeline.kinds,
         max_size=pipeline.max_size,
         compare=pipeline.compare,
+        cross_columns=pipeline.cross_columns,
+        evidence=pipeline.evidence,
         only_inserts=pipeline.only_inserts,
         max_error=pipeline.max_error,
         error=pipeline.error,
