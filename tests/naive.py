@@ -235,6 +235,24 @@ def dcs(rows, comparisons, nulls, most=None, max_error=0.0):
     return minimal(candidates, lambda rule: within(rule, rows, nulls, max_error)) if len(rows) > 1 else set()
 
 
+def row_rules(rows, columns, pairs, nulls, max_error=0.0):
+    """Never null; and how ordered columns of one group stand to each other in every row with both values."""
+    most = math.floor(max_error * len(rows))
+
+    def good(rule):
+        return len(violations(rule, rows, nulls)) <= most
+
+    found = {rule for c in columns if good(rule := Dc(frozenset({IsNull(Cell("t", c))})))}
+    for a, b in pairs:
+        if any(t[a] is not None and t[b] is not None for t in rows):
+            made = {
+                op: Dc(frozenset({Compare(Cell("t", a), op.inverse, Cell("t", b))})) for op in Op if op is not Op.NE
+            }
+            ops = [op for op, rule in made.items() if good(rule)]
+            found |= {made[op] for op in ops if not any(op != o and op_implies(o, op) for o in ops)}
+    return found if rows else set()
+
+
 def inds(database, groups, max_error=0.0):
     """All non-trivial unary INDs; `groups`: {(table, column): kind group}. Vacuous ones are left out."""
     found = set()

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from itertools import combinations
+from unittest.mock import patch
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from holdfast.discovery import cover as covering
 from holdfast.discovery.budget import Budget
-from holdfast.discovery.cover import covers_after, minimal_covers, smallest
+from holdfast.discovery.cover import Groups, covers_after, minimal_covers, smallest
 from holdfast.rules.masks import mask_of, none
 from tests.conftest import cases
 
@@ -88,3 +90,14 @@ def test_a_spent_budget_ends_the_search_with_what_was_found():
     assert 0 < len(some) < 2**18
     assert all((some & edge).any(axis=1).all() for edge in edges)
     assert len(minimal_covers(edges, 36)) == 2**18
+
+
+@given(data=st.data())
+@settings(max_examples=cases(60))
+def test_covers_of_few_groups_from_some_edges(data):
+    """Where edges are many, those of a sample are tried on all."""
+    bits, groups = 9, Groups(np.arange(9) // 3, data.draw(st.sampled_from([1, 2, 3])))
+    edges = smallest(masks(data.draw(st.sets(st.frozensets(st.integers(0, bits - 1), min_size=1), max_size=40)), bits))
+    expected = sets(minimal_covers(edges, bits, groups=groups), bits)
+    with patch.object(covering, "_MANY", 2), patch.object(covering, "_SAMPLE", 1):
+        assert sets(minimal_covers(edges, bits, groups=groups), bits) == expected

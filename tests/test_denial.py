@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import date
+from itertools import combinations
 
 import duckdb
 import numpy as np
@@ -13,12 +15,14 @@ from hypothesis import strategies as st
 
 import holdfast as hf
 from holdfast.discovery.agree_set import Moved
-from holdfast.discovery.evidence import Evidence
+from holdfast.discovery.clash import Clashes
+from holdfast.discovery.evidence import Evidence, expected_clues
 from holdfast.discovery.evidence_rules import EvidenceRules
+from holdfast.discovery.row_rules import row_rules
 from holdfast.discovery.space import Space, cross_pairs
 from holdfast.discovery.wanted import Wanted
 from holdfast.executors.spark import SparkExecutor
-from holdfast.rules.masks import unpack
+from holdfast.rules.masks import mask_of, unpack
 from holdfast.rules.operator import Op, Weak
 from holdfast.rules.ruleset import RuleSet
 from holdfast.table.dictionary import NULL
@@ -133,6 +137,102 @@ def test_rules_follow_the_rows(nulls, kind, data):
         come, next_id = np.arange(next_id, next_id + new.shape[1]), next_id + new.shape[1]
         rules.follow(Moved(ids[leaves], codes[:, leaves], come, new, ids[~leaves], codes[:, ~leaves]))
         codes, ids = np.concatenate([codes[:, ~leaves], new], axis=1), np.concatenate([ids[~leaves], come])
+
+
+@pytest.mark.parametrize("nulls", NULLS)
+@given(data=st.data())
+@settings(max_examples=cases(60))
+def test_a_clash_is_a_pair_that_satisfies_a_conjunction(nulls, data):
+    """Any conjunction of weak atoms: a pair is found that satisfies it, or no pair does."""
+    schema, codes, pairs = data.draw(spaces())
+    space = Space.of(schema, nulls, pairs)
+    rows = codes.shape[1]
+    chosen = data.draw(st.sets(st.integers(0, len(space.atoms) - 1), min_size=1, max_size=6))
+    atoms = mask_of(chosen, len(space.atoms))[0]
+    places = np.array([(t, s) for t in range(rows) for s in range(rows) if t != s], np.int64).reshape(-1, 2)
+    satisfied = ~(space.lacks(space.clues(codes, places)) & atoms).any(axis=1)
+    new = data.draw(st.integers(0, rows)) if not satisfied.any() else 0
+    whole = any(
+        {i for i in chosen if space.group_of[i] == group} == set(np.flatnonzero(space.group_of == group))
+        for group in space.group_of
+    )
+    if whole:
+        return  # a contradiction, which is never asked
+    found = Clashes(space, codes, new).pair(atoms, new=bool(new))
+    assert (found is not None) == bool(satisfied.any())
+    if found is not None:
+        assert satisfied[(places == found).all(axis=1)].all() and found[0] != found[1]
+    if new:
+        assert Clashes(space, codes, new, compare_new=True).pair(atoms, new=True) is None
+
+
+@pytest.mark.parametrize("nulls", NULLS)
+@given(told=tables(), max_error=st.sampled_from([0.0, 0.3]))
+@settings(max_examples=cases(40))
+def test_rules_about_single_rows(nulls, told, max_error):
+    schema, codes = told
+    rows = rows_of(codes, schema.names)
+    ordered = [c.name for c in schema.columns if c.kind.ordered]
+    found = row_rules(schema, codes, nulls, max_error)
+    assert set(found) == naive.row_rules(rows, schema.names, list(combinations(ordered, 2)), nulls, max_error)
+    for block in found.blocks:
+        assert all(
+            error == len(naive.violations(rule, rows, nulls)) / len(rows) for rule, _, error, _ in block.with_details()
+        )
+
+
+def test_ranges_on_request():
+    table = pa.table(
+        {"age": [17, None, 90], "day": [date(2026, 1, 31), date(2026, 2, 1), None], "word": ["a", "b", "c"]}
+    )
+    found = set(hf.row_rules(table, ranges=True).texts()) - set(hf.row_rules(table).texts())
+    assert found == {
+        "not(t.age < 17)", "not(t.age > 90)", "not(t.day < date '2026-01-31')", "not(t.day > date '2026-02-01')",
+    }  # fmt: skip
+    assert all(hf.check(table, [text]).count(text) == 0 for text in found)
+
+
+def test_many_sets_of_one_word():
+    """More sets than there is room for at first, each with its count."""
+    rng = np.random.default_rng(0)
+    codes = rng.integers(0, 4, (14, 400))
+    schema = Schema(tuple(Column(f"c{i}", Kind.INTEGER) for i in range(14)))
+    space = Space.of(schema, "equal")
+    evidence = Evidence(space)
+    evidence.merge(evidence.delta(moved(codes[:, :0], codes)))
+    assert len(evidence) > 20_000 and evidence.counts.sum() == 400 * 399 // 2
+    places = np.array([(t, s) for t in range(400) for s in range(t)], np.int64)
+    one = space.clues(codes, places)[:, 0]
+    expected = np.unique(np.minimum(one, space.mirrored(one[:, None])[:, 0]), return_counts=True)
+    order = np.argsort(evidence.sets[:, 0])
+    assert (evidence.sets[order, 0] == expected[0]).all() and (evidence.counts[order] == expected[1]).all()
+
+
+def test_lean_evidence_reopened(tmp_path):
+    """What was proven is known again, so that rows that come are compared only with what they could violate."""
+    rows = pa.table({"a": [1, 2, 3, 4], "b": [10, 20, 30, 40]})
+    with hf.Rulebook.create(tmp_path / "book", rows, kinds=("order", "dc"), evidence="lean") as book:
+        before = book.rules().texts()
+    with hf.Rulebook.open(tmp_path / "book") as book:
+        assert book.rules().texts() == before and any("with a pair each" in text for text in book.rules().how)
+        (rules,) = book._found._made.evidence.values()
+        assert len(rules.lean.proven) > 0
+        book.apply(hf.Change(inserts=pa.table({"a": [5], "b": [5]})))
+        assert book.rules() == hf.discover(book.table(), ("order", "dc"))
+
+
+def test_what_is_too_much_to_count():
+    """By pairs and by ways to compare, unless it was settled; rules that nearly hold need counts."""
+    rng = np.random.default_rng(0)
+    codes = rng.integers(0, 50, (2, 3000))
+    schema = schema_of([Kind.INTEGER, Kind.INTEGER])
+    for options, lean in (({}, True), ({"evidence": "counted"}, False), ({"max_error": 0.1}, False)):
+        rules = EvidenceRules(schema, Wanted.of(("dc",), **options), most_pairs=1000)
+        rules.follow(moved(codes[:, :0], codes))
+        assert (rules.lean is not None) == lean
+    assert expected_clues(Space.of(schema, "equal"), codes) < 20
+    wide = Schema(tuple(Column(f"c{i}", Kind.INTEGER) for i in range(30)))
+    assert expected_clues(Space.of(wide, "equal"), rng.integers(0, 50, (30, 3000))) > 4_000_000
 
 
 @pytest.mark.spark

@@ -3,7 +3,7 @@
 from importlib.metadata import version
 
 from holdfast.check import Found, check
-from holdfast.discover import discover, foreign_keys
+from holdfast.discover import discover, foreign_keys, row_rules
 from holdfast.errors import (
     ChangeRefused,
     HoldfastError,
@@ -56,5 +56,6 @@ __all__ = [
     "foreign_keys",
     "parse",
     "read_feed",
+    "row_rules",
     "violations_sql",
 ]

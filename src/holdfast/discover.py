@@ -17,6 +17,7 @@ from holdfast.discovery.foreign_keys import MOST_MISSING, ForeignKey
 from holdfast.discovery.foreign_keys import foreign_keys as suggestions
 from holdfast.discovery.inclusion import Inclusions
 from holdfast.discovery.partitions import Partitions
+from holdfast.discovery.row_rules import row_rules as rules_of_rows
 from holdfast.discovery.wanted import DEFAULT_KINDS, OF_ONE_TABLE, CrossColumns, Sizes, Wanted
 from holdfast.executors.executor import Cancellation, Cancelled, Executor
 from holdfast.executors.threads import ThreadExecutor
@@ -100,6 +101,33 @@ def discover(
     rules = with_supports(found.rules(), rows, wanted.nulls)
     limits = rules.limits if budget.ended is None else (*rules.limits, budget.ended)
     return replace(rules, complete=budget.ended is None, limits=limits)
+
+
+def row_rules(
+    data: Any,
+    *,
+    nulls: str = "equal",
+    max_error: float = 0.0,
+    ranges: bool = False,
+    columns: Names | Mapping[str, Names] | None = None,
+    exclude: Names | Mapping[str, Names] | None = None,
+    types: Mapping[str, Any] | None = None,
+) -> RuleSet:
+    """Rules about single rows: columns that are never null, and ordered columns of one kind of which one is never above
+    the other; with `ranges` also their least and greatest values. Up to `max_error` of the rows may violate them.
+
+    >>> import pyarrow as pa
+    >>> row_rules(pa.table({"low": [1, 2], "high": [2, 2], "note": [None, "x"]})).texts()
+    ['not(t.high is null)', 'not(t.low > t.high)', 'not(t.low is null)']
+    """
+    wanted = Wanted.of(("dc",), nulls, max_error=max_error)
+    settled = Choices(None, types, columns, exclude).settle(read_all(data))
+    words = TextDictionary()
+    found = []
+    for name, (source, options) in settled.items():
+        codes, table = _rows_of(name, source, options, words).codes(), name if isinstance(data, Mapping) else None
+        found.append(rules_of_rows(options.schema, codes, wanted.nulls, wanted.max_error, ranges=ranges, table=table))
+    return RuleSet.joined(found)
 
 
 def foreign_keys(

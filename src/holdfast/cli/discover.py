@@ -16,7 +16,7 @@ from holdfast.cli.books import Files, Form, Key, Types, announce
 from holdfast.cli.files import keys_of, size_of, tables_of, types_of
 from holdfast.cli.output import Format, as_csv, as_json, print_table
 from holdfast.cli.rules import SHOWN, Compare, CrossColumns, EvidenceOf, MaxError, MaxSize, Measure, records_of
-from holdfast.discover import TIME_BUDGET, discover, foreign_keys
+from holdfast.discover import TIME_BUDGET, discover, foreign_keys, row_rules
 from holdfast.discovery.budget import Progress
 from holdfast.discovery.foreign_keys import ForeignKey
 from holdfast.discovery.wanted import DEFAULT_KINDS
@@ -77,7 +77,10 @@ def discover_command(
         print(f"holdfast: not complete: {', '.join(rules.limits)}; every rule shown holds", file=sys.stderr)
     names = list(tables) if isinstance(tables, dict) else [tables.stem]
     likely = foreign_keys(sources, types=types_of(type or [])) if "ind" in kinds and len(names) > 1 else []
-    _print(rules, likely, names, nulls, format, every)
+    found = (
+        row_rules(sources, nulls=nulls, max_error=max_error, types=types_of(type or [])) if "dc" in kinds else RuleSet()
+    )
+    _print(rules, likely, found, names, nulls, format, every)
 
 
 @contextmanager
@@ -90,7 +93,15 @@ def discovery_bar() -> Iterator[Progress]:
         yield lambda what, share: bar.update(task, description=what, completed=share)
 
 
-def _print(rules: RuleSet, likely: list[ForeignKey], names: list[str], nulls: str, format: Format, every: bool) -> None:
+def _print(
+    rules: RuleSet,
+    likely: list[ForeignKey],
+    of_rows: RuleSet,
+    names: list[str],
+    nulls: str,
+    format: Format,
+    every: bool,
+) -> None:
     by_block = records_of(rules, None if every else SHOWN)
     records = [record for some in by_block for record in some]
     if format is Format.JSON:
@@ -101,6 +112,7 @@ def _print(rules: RuleSet, likely: list[ForeignKey], names: list[str], nulls: st
             "limits": list(rules.limits),
             "how": list(rules.how),
             "vacuous": list(rules.vacuous),
+            "row_rules": of_rows.texts(),
             "foreign_keys": [vars(key) | {"rule": str(key.rule)} for key in likely[: None if every else SHOWN]],
         }
         print(as_json(shown | {"rules": records}))
@@ -116,6 +128,10 @@ def _print(rules: RuleSet, likely: list[ForeignKey], names: list[str], nulls: st
             print_table(console, f"{block.kind}{about}: {len(some):,} rules{more}", some, columns)
         if not rules.blocks:
             console.print("no rules hold")
+        if len(of_rows):
+            texts = of_rows.texts()[: None if every else SHOWN]
+            more = f" (the first {len(texts)} of {len(of_rows):,}; all with --all)" if len(texts) < len(of_rows) else ""
+            print_table(console, f"about single rows{more}", [{"rule": text} for text in texts], ["rule"])
         if rules.vacuous:
             console.print(f"columns without values: {', '.join(rules.vacuous)}", highlight=False, markup=False)
         if likely:

@@ -1,8 +1,9 @@
 """Whether a conjunction of comparisons is satisfied by any pair of rows, without looking at all pairs.
 
 Equalities put rows into groups. Within a group, sorted by one further comparison, a second one needs only the least and
-the greatest of the rows before: one pass (after FACET and VioFinder, which order inequalities in this way). Further
-comparisons are asked of an index, or, for few new rows, of all their pairs.
+the greatest of the rows before: one pass. For a third one these are kept in a tree over the ranks of the second. Each
+further one takes a pass for each bit of its ranks. For a great many questions about few new rows these are compared
+with all rows instead.
 """
 
 from __future__ import annotations
@@ -13,21 +14,21 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from holdfast.discovery.agree_set import Tally
 from holdfast.discovery.evidence import Evidence
 from holdfast.discovery.space import Bits, Space
-from holdfast.indexes.named import DEFAULT, index_named
-from holdfast.indexes.plan import compile_rule, group_rules
+from holdfast.executors.executor import Executor
+from holdfast.executors.threads import ThreadExecutor
 from holdfast.kernels import sweep
 from holdfast.kernels.grouping import number_values
 from holdfast.rules.masks import Masks, Numbers, unpack
 from holdfast.rules.operator import Op, Weak
-from holdfast.rules.predicate import Cell, Compare
-from holdfast.rules.rule import Dc
-from holdfast.table.dictionary import NULL, Codes, TextDictionary
+from holdfast.table.dictionary import NULL, Codes
 from holdfast.table.keys import table_for
 
 Pair = tuple[int, int]
+Asked = tuple[int, Op]  # a comparison, and how
+Keys = list[tuple[Codes, Codes]]  # of rows as t, and as s
+Roles = tuple[Bits, Bits]  # rows that may be t, and rows that may be s
 _OPS = {
     Op.LT: sweep.LESS,
     Op.LE: sweep.LESS_EQUAL,
@@ -37,9 +38,8 @@ _OPS = {
 }
 _WEAK = {Op.LE: Weak.LE, Op.GE: Weak.GE, Op.NE: Weak.NE, Op.EQ: Weak.LE | Weak.GE}
 _UNIQUE = -(1 << 62)  # from here on nulls have numbers of their own, where each differs from everything
+_SWEPT = 3  # comparisons beside equalities that one pass over the rows decides
 _FEW = 0.05  # of the rows: so many are sooner sorted than sought in the order of all
-_FEW_NEW = 2_000  # rows that are sooner compared with all than all enter an index
-_FIRST_ASKED = 4096  # rows that enter an index before it is looked at
 
 
 class Predicate(NamedTuple):
@@ -59,34 +59,71 @@ class Predicate(NamedTuple):
 class Clashes:
     """Rows, of which the first `lead` are new, and what pairs of them satisfy. Orders stay for the next question."""
 
-    def __init__(self, space: Space, codes: Codes, lead: int = 0, index: str = DEFAULT) -> None:
-        self._space, self._codes, self._lead, self._index = space, codes, lead, index
+    def __init__(
+        self,
+        space: Space,
+        codes: Codes,
+        lead: int = 0,
+        *,
+        compare_new: bool = False,
+        executor: Executor | None = None,
+    ) -> None:
+        """`compare_new`: whether new rows are compared with all rows, for a great many questions."""
+        self._space, self._codes, self._lead = space, codes, lead
+        self.compare_new, self._executor = compare_new, executor or ThreadExecutor()
         self._operands = space.operands(codes)
         self._rows = codes.shape[1]
-        self._clues: Tally | None = None
+        self._lacked: tuple[Masks, Numbers] | None = None  # by pairs with new rows
         self._known: dict[tuple[int, int], tuple[Numbers, Numbers, int]] = {}
         self._orders: dict[int, npt.NDArray[np.int32]] = {}
 
     def pair(self, atoms: Masks, *, new: bool = False) -> Pair | None:
         """Two rows that satisfy all of some weak atoms, if there are any. With `new`: where a pair without a new row is
-        known not to. O(rows) for up to two comparisons beside equalities, and sorting once for each column; else what
-        an index takes."""
+        known not to. O(rows) for up to two comparisons beside equalities and sorting once for each column, log(rows)
+        times as much for each further one."""
         chosen = self._conjunction(atoms)
         equal = [i for i, op in chosen if op is Op.EQ]
         rest = [(i, op) for i, op in chosen if op is not Op.EQ]
         if new and not self._lead:
             return None
-        if len(rest) > 2:
-            return self._compared(atoms) if new and self._lead < _FEW_NEW else self._asked(chosen)
-        rest.sort(key=lambda item: not item[1].is_order)
-        first = [self._predicate(i, op) for i, op in rest]
-        for predicates in _one_way(first):
-            found = self._swept(equal, predicates, new)
+        if new and self.compare_new:
+            return self._compared(atoms)
+        return self._within([self._operands[i] for i in equal], rest, new)
+
+    def _within(self, keys: Keys, rest: Sequence[Asked], new: bool, only: Roles | None = None) -> Pair | None:
+        """Of rows with equal keys, and only those that may be t and may be s."""
+        if len(rest) > _SWEPT:
+            return self._halved(keys, rest, new, only)
+        ordered = sorted(rest, key=lambda item: not item[1].is_order)
+        for predicates in _one_way([self._predicate(i, op) for i, op in ordered]):
+            found = self._swept(keys, predicates, new, only)
             if found is not None:
                 return found
         return None
 
-    def _conjunction(self, atoms: Masks) -> list[tuple[int, Op]]:
+    def _halved(self, keys: Keys, rest: Sequence[Asked], new: bool, only: Roles | None) -> Pair | None:
+        """Without the comparison of fewest values: of ranks a < b there is one highest bit that only b has, so that the
+        lower rank is on the lower half of some stretch, and the higher one on its upper half."""
+        i, op = min(rest, key=lambda item: self._numbers(*self._operands[item[0]])[2])
+        others = [item for item in rest if item[0] != i]
+        p = self._predicate(i, op)
+        if op in (Op.LE, Op.GE):
+            found = self._within([*keys, self._operands[i]], others, new, only)
+            if found is not None:
+                return found
+        may_t, may_s = (np.ones(self._rows, np.bool_),) * 2 if only is None else only
+        if p.nulls != "values":
+            may_t, may_s = may_t & (p.left != NULL), may_s & (p.right != NULL)
+        left, right, count = _ranks(p.left, p.right)
+        for upper in {Op.LT: (1,), Op.LE: (1,), Op.GT: (0,), Op.GE: (0,)}.get(op, (0, 1)):  # where s is
+            for bit in range((count - 1).bit_length()):
+                roles = may_t & (left >> bit & 1 != upper), may_s & (right >> bit & 1 == upper)
+                found = self._within([*keys, (left >> bit + 1, right >> bit + 1)], others, new, roles)
+                if found is not None:
+                    return found
+        return None
+
+    def _conjunction(self, atoms: Masks) -> list[Asked]:
         """(comparison, operator) of some weak atoms."""
         made: dict[int, Weak] = {}
         for place in np.flatnonzero(unpack(atoms.reshape(1, -1), len(self._space.atoms))[0]).tolist():
@@ -109,13 +146,14 @@ class Clashes:
 
     # --- one pass -------------------------------------------------------------------------------------------
 
-    def _swept(self, equal: Sequence[int], predicates: Sequence[Predicate], new: bool) -> Pair | None:
-        """The first of the predicates is `<` or `<=`."""
-        keys = [self._operands[i] for i in equal]
+    def _swept(self, keys: Keys, predicates: Sequence[Predicate], new: bool, only: Roles | None) -> Pair | None:
+        """The first of the predicates is an order."""
         flip = _is_turned(predicates)
-        keys = [(right, left) for left, right in keys] if flip else keys
+        keys = [(right, left) for left, right in keys] if flip else list(keys)
         predicates = [p.mirrored for p in predicates] if flip else predicates
         may_t, may_s = self._members(keys, predicates)
+        if only is not None:
+            may_t, may_s = may_t & only[flip], may_s & only[not flip]
         keys += [_is_null(p) for p in predicates if p.nulls == "apart"]
         group_t, group_s, size = self._groups(keys)
         if group_t is not group_s:
@@ -129,20 +167,21 @@ class Clashes:
         may_t, may_s = _both(may_t, may_s, alive, group_t, group_s)
         nothing = np.zeros(self._rows, np.int64)
         a, b = [*predicates, *([Predicate(nothing, nothing, Op.LE)] * 2)][:2]
+        c = predicates[2] if len(predicates) > 2 else None
         rows_t = self._sorted(a.left, may_t, group_t)
         rows_s = rows_t if a.left is a.right and may_t is may_s else self._sorted(a.right, may_s, group_s)
-        t, s = sweep.find_pair(
-            rows_t,
-            rows_s,
-            group_t,
-            group_s,
-            *map(_whole, (a.left, a.right, b.left, b.right)),
-            a.op is Op.LT,
-            _OPS[b.op],
-        )
+        rows = rows_t, rows_s, group_t, group_s, *map(_whole, (a.left, a.right))
+        if c is None:
+            t, s = sweep.find_pair(*rows, *map(_whole, (b.left, b.right)), a.op is Op.LT, _OPS[b.op])
+        else:
+            *ranks, count = _ranks(b.left, b.right)
+            ranks = [side + 1 if b.op in (Op.LT, Op.LE) else count - side for side in ranks]
+            strict = a.op is Op.LT, b.op in (Op.LT, Op.GT)
+            extremes = np.full((count + 1, 4), -1, np.int64)
+            t, s = sweep.find_in_three(*rows, *ranks, *map(_whole, (c.left, c.right)), *strict, _OPS[c.op], extremes)
         return None if t < 0 else (s, t) if flip else (t, s)
 
-    def _members(self, keys: Sequence[tuple[Codes, Codes]], predicates: Sequence[Predicate]) -> tuple[Bits, Bits]:
+    def _members(self, keys: Keys, predicates: Sequence[Predicate]) -> tuple[Bits, Bits]:
         """Which rows may be t and which s, for their nulls; one array where that is the same."""
         compared = [*keys, *((p.left, p.right) for p in predicates if p.nulls == "never")]
         may_t = np.ones(self._rows, np.bool_)
@@ -153,7 +192,7 @@ class Clashes:
                 may_s &= right != NULL
         return may_t, may_s
 
-    def _groups(self, keys: list[tuple[Codes, Codes]]) -> tuple[Numbers, Numbers, int]:
+    def _groups(self, keys: Keys) -> tuple[Numbers, Numbers, int]:
         """For each row, as t and as s, the number of the group that it is in, and how many numbers there are."""
         group_t = group_s = np.zeros(self._rows, np.int64)
         size = 1
@@ -204,41 +243,20 @@ class Clashes:
 
     def _compared(self, atoms: Masks) -> Pair | None:
         """Of the pairs of new rows with all rows, which are compared once."""
-        if self._clues is None:
-            places = np.arange(self._rows)
-            new, old = np.split(places, [self._lead])
-            self._clues = Evidence(self._space).pairs(new, self._codes[:, new], old, self._codes[:, old])
-        for turned in (False, True):
-            clues = self._space.mirrored(self._clues.sets) if turned else self._clues.sets
-            passes = np.flatnonzero(~(self._space.lacks(clues) & atoms).any(axis=1))
-            if len(passes):
-                t, s = self._clues.pairs[passes[0]].tolist()
-                return (s, t) if turned else (t, s)
-        return None
+        if self._lacked is None:
+            new, old = np.split(np.arange(self._rows), [self._lead])
+            found = Evidence(self._space, self._executor).pairs(new, self._codes[:, new], old, self._codes[:, old])
+            both = np.concatenate([found.sets, self._space.mirrored(found.sets)])
+            self._lacked = self._space.lacks(both), np.concatenate([found.pairs, found.pairs[:, ::-1]])
+        lacks, pairs = self._lacked
+        passes = np.flatnonzero(~(lacks & atoms).any(axis=1))
+        return (int(pairs[passes[0], 0]), int(pairs[passes[0], 1])) if len(passes) else None
 
-    # --- by an index ----------------------------------------------------------------------------------------
 
-    def _asked(self, chosen: Sequence[tuple[int, Op]]) -> Pair | None:
-        """Rows enter an index, more and more at a time, until a pair violates the conjunction."""
-        names = self._space.schema.names
-        sides = [(self._space.comparisons[i], op) for i, op in chosen]
-        rule = Dc(frozenset(Compare(Cell("t", names[c.left]), op, Cell("s", names[c.right])) for c, op in sides))
-        (group,) = group_rules([compile_rule(rule, self._space.schema, self._space.nulls)], self._space.schema)
-        index = index_named(self._index)(group, TextDictionary())
-        nobody = np.zeros(0, np.int64)
-        ids, start, step = np.arange(self._rows), 0, _FIRST_ASKED
-        while start < self._rows:
-            part = ids[start : start + step]
-            codes = np.ascontiguousarray(self._codes[:, part])
-            if index.change(nobody, codes[:, :0], part, codes, np.array([-1])).count_added[0]:
-                here = ids[: start + len(part)]
-                counts = index.partners(here, self._codes[:, here], 0, emit=False)[1]
-                one = here[counts > 0][:1]
-                found = index.partners(one, self._codes[:, one], 0)[0]
-                assert found.s is not None
-                return int(found.t[0]), int(found.s[0])
-            start, step = start + len(part), 2 * step
-        return None
+def _ranks(left: Codes, right: Codes) -> tuple[Numbers, Numbers, int]:
+    """Both sides by rank, from 0 on, and how many ranks there are."""
+    values, ranks = np.unique(left if left is right else np.concatenate([left, right]), return_inverse=True)
+    return (ranks, ranks, len(values)) if left is right else (ranks[: len(left)], ranks[len(left) :], len(values))
 
 
 def _both(may_t: Bits, may_s: Bits, chosen: Bits, group_t: Numbers, group_s: Numbers) -> tuple[Bits, Bits]:
@@ -254,12 +272,15 @@ def _is_null(p: Predicate) -> tuple[Codes, Codes]:
 
 
 def _one_way(predicates: list[Predicate]) -> list[list[Predicate]]:
-    """A first predicate `!=` as `<` and as `>`; others as they are."""
-    if not predicates or predicates[0].op is not Op.NE:
-        return [predicates]
-    first, rest = predicates[0], predicates[1:]
+    """A predicate `!=` by which rows are sorted or ranked as `<` and as `>`; others as they are. Half of the ways where
+    exchanging t and s changes nothing."""
+    ways: list[list[Predicate]] = [[]]
+    for place, p in enumerate(predicates):
+        split = p.op is Op.NE and (place == 0 or (place == 1 and len(predicates) == _SWEPT))
+        ops = (Op.LT, Op.GT) if split else (p.op,)
+        ways = [[*way, p._replace(op=op)] for way in ways for op in ops]
     symmetric = all(p.left is p.right and p.op is Op.NE for p in predicates)
-    return [[first._replace(op=op), *rest] for op in (Op.LT, Op.GT)[: 1 if symmetric else 2]]
+    return ways[: -(-len(ways) // 2)] if symmetric else ways
 
 
 def _is_turned(predicates: Sequence[Predicate]) -> bool:

@@ -53,13 +53,26 @@ def minimal_covers(
     >>> sorted(minimal_covers(edges, vertices=3)[:, 0].tolist())
     [2, 5]
     """
-    width = edges.shape[1]
     allowed = full(vertices) if within is None else within
     if within is not None:
         edges = smallest(edges & within)
-    if groups is not None and groups.most is not None and len(edges) > _MANY:
+    if roots is None and groups is not None and groups.most is not None and len(edges) > _MANY:
         return _covers_of_many(edges, vertices, most, groups, allowed, budget)
-    columns = pack(unpack(edges, vertices).T) if len(edges) else np.zeros((vertices, 1), np.uint64)
+    return _searched(edges, vertices, most, roots, allowed, groups, budget)
+
+
+def _searched(
+    edges: Masks,
+    vertices: int,
+    most: int | None,
+    roots: Masks | None,
+    allowed: Masks,
+    groups: Groups | None,
+    budget: Budget | None,
+) -> Masks:
+    """The same from all edges."""
+    width = edges.shape[1]
+    columns = columns_of(edges, vertices)
     roots = np.zeros((1, width), np.uint64) if roots is None else np.ascontiguousarray(roots)
     limit = vertices if most is None else min(most, vertices)
     place = _place(min(max(limit, int(sizes(roots).max(initial=0))), vertices) + 2, columns.shape[1], width)
@@ -79,17 +92,21 @@ def minimal_covers(
     return distinct(covers) if len(roots) > 1 else covers
 
 
+def columns_of(edges: Masks, vertices: int) -> Masks:
+    """[vertex]: the edges that it meets."""
+    return pack(unpack(edges, vertices).T) if len(edges) else np.zeros((vertices, 1), np.uint64)
+
+
 def _covers_of_many(
     edges: Masks, vertices: int, most: int | None, groups: Groups, within: Masks, budget: Budget | None
 ) -> Masks:
     """Minimal covers of few vertices: those of some of the edges are tried on all, and edges that they miss are added,
     until they miss none. What is then minimal for some edges is so for all."""
-    columns = pack(unpack(edges, vertices).T)
+    columns = columns_of(edges, vertices)
     chosen = np.zeros(len(edges), np.bool_)
     chosen[:: len(edges) // _SAMPLE] = True
     while True:
-        some = np.ascontiguousarray(edges[chosen])
-        covers = minimal_covers(some, vertices, most, within=within, groups=groups, budget=budget)
+        covers = _searched(smallest(edges[chosen]), vertices, most, None, within, groups, budget)
         missed = np.empty(len(covers), np.int64)
         first_missed(columns, len(edges), covers, missed)
         if (missed < 0).all() or (budget is not None and budget.spent()):
@@ -174,7 +191,7 @@ def covers_after(
     """
     if len(gone):
         rest = edges[~among(edges, new)]
-        columns = pack(unpack(rest, vertices).T) if len(rest) else np.zeros((vertices, 1), np.uint64)
+        columns = columns_of(rest, vertices)
         critical = np.ones(len(covers), np.bool_)
         doubtful = _met_once(covers, gone)
         some = np.empty(len(doubtful), np.bool_)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from math import floor
 
 import numpy as np
@@ -58,8 +59,8 @@ class DenialRules:
             self._edges = None if budget.ended else edges
 
     def claims(self) -> Masks:
-        """The conjunctions that no pair satisfies if the constraints hold."""
-        return self.covers
+        """The conjunctions that no pair satisfies if the constraints hold; no contradictions, which none ever does."""
+        return self.covers[self._satisfiable(self.space.in_weak(self.covers))]
 
     def keep(self, proven: Callable[[Masks], Bits]) -> None:
         """Only those whose claim is proven: time was up for the others."""
@@ -67,19 +68,24 @@ class DenialRules:
 
     def block(self, table: str | None) -> Block:
         """The rules, with their errors where they may have some."""
-        names = self.space.schema.names
-        sides = [(Cell("t", names[c.left]), Cell("s", names[c.right])) for c in self.space.comparisons]
-        vocabulary = [Compare(t, op, s) for t, s in sides for op in WEAK]
         covers, numbers = numbered(self._canonical(self.covers))
         made = self.space.in_weak(covers)
-        chosen = self._satisfiable(made, vocabulary)
+        chosen = self._satisfiable(made)
         ends = np.full(int(chosen.sum()), NO_CONCLUSION, np.int32)
         errors = None
         if self._near is not None and self._pairs:
             errors = np.zeros(len(covers))
             errors[numbers] = self._near.missed / self._pairs
             errors = errors[chosen]
-        return Block("dc", table, tuple(vocabulary), pack(made[chosen]), ends, names=names, errors=errors)
+        names = self.space.schema.names
+        return Block("dc", table, self._vocabulary, pack(made[chosen]), ends, names=names, errors=errors)
+
+    @cached_property
+    def _vocabulary(self) -> tuple[Compare, ...]:
+        """Three weak operators for each comparison."""
+        names = self.space.schema.names
+        sides = [(Cell("t", names[c.left]), Cell("s", names[c.right])) for c in self.space.comparisons]
+        return tuple(Compare(t, op, s) for t, s in sides for op in WEAK)
 
     def _canonical(self, covers: Masks) -> Masks:
         """Of each two mirror images the one with the smaller text."""
@@ -130,7 +136,7 @@ class DenialRules:
         order = np.argsort(found == 0, axis=1, kind="stable")
         return np.take_along_axis(found, order, axis=1)
 
-    def _satisfiable(self, made: Bits, vocabulary: list[Compare]) -> Bits:
+    def _satisfiable(self, made: Bits) -> Bits:
         """Which rules some values would violate. Comparisons contradict each other only around a cycle of cells, which
         is the same question for all rules with the same comparisons."""
         chosen = np.ones(len(made), np.bool_)
@@ -139,7 +145,7 @@ class DenialRules:
         shapes, numbers = numbered(pack(compared[doubtful]))
         cyclic = np.array([self._has_cycle(np.flatnonzero(shape)) for shape in unpack(shapes, compared.shape[1])], bool)
         for row in doubtful[cyclic[numbers]].tolist():
-            chosen[row] = is_satisfiable([vocabulary[i] for i in np.flatnonzero(made[row])])
+            chosen[row] = is_satisfiable([self._vocabulary[i] for i in np.flatnonzero(made[row])])
         return chosen
 
     def _has_cycle(self, comparisons: Numbers) -> bool:

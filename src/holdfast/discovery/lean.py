@@ -24,13 +24,13 @@ from holdfast.discovery.evidence import Evidence
 from holdfast.discovery.space import Bits, Space
 from holdfast.executors.executor import Block, Executor
 from holdfast.executors.threads import ThreadExecutor
-from holdfast.indexes.named import DEFAULT
 from holdfast.rules.masks import Masks, Numbers, among, distinct, none
 from holdfast.table.dictionary import Codes
 
 _SAMPLED = 4_000  # rows whose pairs are all looked at first, and neighbours by each column
 _TRIED = 100_000  # rows among which what stands is tried before it is among all
 
+_PASS_IN_PAIRS = 0.05  # passes over the rows that take as long as comparing one row with all of them
 _PARTS = 8  # of claims, where they are looked for elsewhere
 
 Search = Callable[[Masks, Bits], Iterator[tuple[Masks, Pair | None]]]
@@ -44,7 +44,6 @@ class Lean:
     space: Space
     executor: Executor = field(default_factory=ThreadExecutor)
     CLUES: ClassVar[str] = "lean_clues"  # the name of their array
-    index: str = DEFAULT  # what is asked about more than two comparisons beside equalities
 
     def __post_init__(self) -> None:
         self._evidence = Evidence(self.space)
@@ -123,11 +122,12 @@ class Lean:
     def _search_here(self, codes: Codes, lead: int, budget: Budget) -> Search:
         """One claim after the other, among some rows before all; not those that a pair found before satisfies."""
         step = max(1, codes.shape[1] // _TRIED)
-        every = Clashes(self.space, codes, lead, self.index)
-        some = Clashes(self.space, np.ascontiguousarray(codes[:, ::step]), 0, self.index) if step > 1 else None
+        every = Clashes(self.space, codes, lead, executor=self.executor)
+        some = Clashes(self.space, np.ascontiguousarray(codes[:, ::step])) if step > 1 else None
 
         def search(claims: Masks, only_new: Bits) -> Iterator[tuple[Masks, Pair | None]]:
             lacked = none(len(self.space.atoms))
+            every.compare_new |= int(only_new.sum()) > _PASS_IN_PAIRS * lead
             for n, claim in enumerate(claims):
                 budget.tell("looking for violations", n / len(claims))
                 if budget.spent():

@@ -12,14 +12,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from holdfast.discovery.budget import Budget
-from holdfast.discovery.cover import Groups, minimal_covers, smallest
+from holdfast.discovery.cover import Groups, columns_of, minimal_covers, smallest
 from holdfast.kernels.near_cover import weigh
-from holdfast.rules.masks import Masks, Numbers, among, full, none, pack, unpack
-
-
-def columns_of(edges: Masks, vertices: int) -> Masks:
-    """[vertex]: the edges that it meets."""
-    return pack(unpack(edges, vertices).T) if len(edges) else np.zeros((vertices, 1), np.uint64)
+from holdfast.rules.masks import Masks, Numbers, among, full, none, unpack
 
 
 def missed_by(sets: Masks, edges: Masks, weights: Numbers, vertices: int) -> Numbers:

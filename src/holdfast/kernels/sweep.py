@@ -1,4 +1,4 @@
-"""A pair of different rows that satisfies two comparisons within groups, by one pass over sorted rows."""
+"""A pair of different rows that satisfies two or three comparisons within groups, by one pass over sorted rows."""
 
 from __future__ import annotations
 
@@ -61,4 +61,54 @@ def find_pair(rows_t, rows_s, group_t, group_s, a_t, a_s, b_t, b_s, strict, op):
             for t in (least, second_least, greatest, second_greatest):
                 if t != _NOBODY and t != s and passes(b_t[t], b_s[s], op):
                     return t, s
+    return np.int64(_NOBODY), np.int64(_NOBODY)
+
+
+@part
+def keep_extremes(extremes, node, t, c_t):
+    """The two rows of a node that are least in c, and the two that are greatest."""
+    if extremes[node, 0] == _NOBODY or c_t[t] < c_t[extremes[node, 0]]:
+        extremes[node, 0], extremes[node, 1] = t, extremes[node, 0]
+    elif extremes[node, 1] == _NOBODY or c_t[t] < c_t[extremes[node, 1]]:
+        extremes[node, 1] = t
+    if extremes[node, 2] == _NOBODY or c_t[t] > c_t[extremes[node, 2]]:
+        extremes[node, 2], extremes[node, 3] = t, extremes[node, 2]
+    elif extremes[node, 3] == _NOBODY or c_t[t] > c_t[extremes[node, 3]]:
+        extremes[node, 3] = t
+
+
+@kernel
+def find_in_three(rows_t, rows_s, group_t, group_s, a_t, a_s, b_t, b_s, c_t, c_s, strict, strict_b, op, extremes):
+    """As `find_pair`, for t.a <= s.a, t.b <= s.b (each < where strict) and t.c op s.c. b are ranks from 1 on; the rows
+    before are in a binary indexed tree by b, extremes[rank], which is -1 everywhere and left so. O(rows log ranks)."""
+    i, j = 0, 0
+    while j < rows_s.shape[0]:
+        group = group_s[rows_s[j]]
+        while i < rows_t.shape[0] and group_t[rows_t[i]] < group:
+            i += 1
+        first = i
+        while j < rows_s.shape[0] and group_s[rows_s[j]] == group:
+            s = rows_s[j]
+            j += 1
+            while i < rows_t.shape[0] and group_t[rows_t[i]] == group:
+                t = rows_t[i]
+                if a_t[t] > a_s[s] or (strict and a_t[t] == a_s[s]):
+                    break
+                i += 1
+                node = b_t[t]
+                while node < extremes.shape[0]:
+                    keep_extremes(extremes, node, t, c_t)
+                    node += node & -node
+            node = b_s[s] - 1 if strict_b else b_s[s]
+            while node > 0:
+                for k in range(4):
+                    t = extremes[node, k]
+                    if t != _NOBODY and t != s and passes(c_t[t], c_s[s], op):
+                        return t, s
+                node -= node & -node
+        for k in range(first, i):
+            node = b_t[rows_t[k]]
+            while node < extremes.shape[0]:
+                extremes[node, :] = _NOBODY
+                node += node & -node
     return np.int64(_NOBODY), np.int64(_NOBODY)

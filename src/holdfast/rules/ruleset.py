@@ -134,6 +134,11 @@ class RuleSet:
     vacuous: tuple[str, ...] = field(default=())  # columns without values, which are included in everything
 
     @classmethod
+    def with_errors(cls, block: Block, errors: npt.NDArray[np.float64]) -> RuleSet:
+        """One block, with the errors of its rules."""
+        return cls((replace(block, errors=errors),))
+
+    @classmethod
     def from_rules(cls, rules: Iterable[Rule], names: Sequence[str] = ()) -> RuleSet:
         """The set of some rule values. `names` is the column order to print them by."""
         grouped: dict[tuple[str, str | None], list[Rule]] = {}

@@ -1,0 +1,84 @@
+"""Rules about single rows: columns that are never null, columns of which one is never above the other, ranges.
+
+They are denial constraints of one row. Of the ways in which one column may stand to another (`<`, `<=`, `=`) the
+strongest that hold are told, in both directions, and nothing where no row has both values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import combinations
+from math import floor
+
+import numpy as np
+
+from holdfast.indexes.rowtest import rows_that_satisfy
+from holdfast.rules.operator import Op
+from holdfast.rules.predicate import Cell, Compare, Constant, IsNull
+from holdfast.rules.rule import Dc, Rule
+from holdfast.rules.ruleset import RuleSet
+from holdfast.table.compare import comparable
+from holdfast.table.dictionary import NULL, Codes, TextDictionary
+from holdfast.table.encode import decode_column
+from holdfast.table.schema import Schema
+
+_STRONGEST_FIRST = (Op.EQ, Op.LT, Op.GT, Op.LE, Op.GE)
+
+
+def row_rules(
+    schema: Schema,
+    codes: Codes,
+    nulls: str = "equal",
+    max_error: float = 0.0,
+    *,
+    ranges: bool = False,
+    table: str | None = None,
+) -> RuleSet:
+    """The rules that up to this share of the rows violate; with `ranges` also the least and the greatest value of each
+    ordered column. O(rows x pairs of ordered columns)."""
+    rows = codes.shape[1]
+    most = floor(max_error * rows)
+    found = list(_never_null(schema, codes, most)) + list(_ordered_pairs(schema, codes, nulls, most))
+    found += _ranges(schema, codes) if ranges else []
+    rules = [Dc(frozenset({p}), table) for p, _ in found] if rows else []
+    made = RuleSet.from_rules(rules, schema.names)
+    if not max_error or not rules:
+        return made
+    (block,) = made.blocks
+    errors: dict[Rule, float] = {rule: n / rows for rule, (_, n) in zip(rules, found, strict=True)}
+    return RuleSet.with_errors(block, np.array([errors[rule] for rule in block]))
+
+
+def _never_null(schema: Schema, codes: Codes, most: int) -> Iterator[tuple[IsNull, int]]:
+    for i, column in enumerate(schema.columns):
+        count = int((codes[i] == NULL).sum())
+        if count <= most:
+            yield IsNull(Cell("t", column.name)), count
+
+
+def _ordered_pairs(schema: Schema, codes: Codes, nulls: str, most: int) -> Iterator[tuple[Compare, int]]:
+    """What never holds between two ordered columns of one kind group."""
+    ordered = [i for i, column in enumerate(schema.columns) if column.kind.ordered]
+    for a, b in combinations(ordered, 2):
+        first, second = schema.columns[a], schema.columns[b]
+        if not comparable(first, second) or not (codes[[a, b]] != NULL).all(axis=0).any():
+            continue
+        holds: list[Op] = []
+        for op in _STRONGEST_FIRST:
+            never = Compare(Cell("t", first.name), op.inverse, Cell("t", second.name))
+            count = int(rows_that_satisfy([never], schema, codes, TextDictionary(), nulls).sum())
+            if count <= most and not any(other.implies(op) for other in holds):
+                holds.append(op)
+                yield never, count
+
+
+def _ranges(schema: Schema, codes: Codes) -> Iterator[tuple[Compare, int]]:
+    """Nothing is below the least value, and nothing above the greatest."""
+    for i, column in enumerate(schema.columns):
+        known = codes[i][codes[i] != NULL]
+        if column.kind.ordered and len(known):
+            ends = decode_column(column, np.array([known.min(), known.max()]), TextDictionary()).to_pylist()
+            if any(value != value for value in ends):
+                continue  # not a number, which no literal writes
+            for op, value in zip((Op.LT, Op.GT), ends, strict=True):
+                yield Compare(Cell("t", column.name), op, Constant.of(value)), 0
