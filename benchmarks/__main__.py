@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-BENCHMARKS = ("encode", "violations", "agree", "inclusion", "spark")
+BENCHMARKS = ("encode", "violations", "agree", "inclusion", "denial", "spark")
 
 for name in BENCHMARKS:
     print(f"== {name}", flush=True)

@@ -1,6 +1,6 @@
 """Denial constraints and order dependencies: `python -m benchmarks.denial [part ...]`.
 
-Parts: kernel fastadc adult airport orders words tall lean stream. CPU of one thread, on codes (reading and text output
+Parts: kernel fastadc adult airport orders words tall lean spark. CPU of one thread, on codes (reading and text output
 excluded); the least of some runs, with kernels compiled before. FastADC runs in an environment of its own, in the same
 run. The limits are those of the issue on denial constraints. Real tables come from HOLDFAST_DATA (../shared/data).
 """
@@ -10,6 +10,7 @@ from __future__ import annotations
 import csv
 import os
 import resource
+import subprocess
 import sys
 import tempfile
 import time
@@ -184,6 +185,11 @@ def lean() -> None:
     print(f"  most memory of the process: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6:.1f} GB")
 
 
+def spark() -> None:
+    """On Spark, from a process of its own: tiles of evidence, and micro-batches with all kinds of rules kept."""
+    subprocess.run([sys.executable, "-m", "benchmarks.spark", "evidence", "rules"], check=True)
+
+
 PARTS = {
     "kernel": kernel,
     "fastadc": fastadc,
@@ -193,6 +199,7 @@ PARTS = {
     "words": words,
     "tall": tall,
     "lean": lean,
+    "spark": spark,
 }
 
 

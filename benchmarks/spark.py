@@ -22,6 +22,8 @@ import pyarrow.parquet as pq
 
 from benchmarks.measure import machine
 from holdfast.discovery.agree_set import AgreeSets, Tally
+from holdfast.discovery.evidence import Evidence
+from holdfast.discovery.space import Space
 from holdfast.executors.spark import SparkExecutor
 from holdfast.executors.threads import ThreadExecutor
 from holdfast.generate.tax import MOST_ZIPS, RULES, STATES, _People
@@ -30,6 +32,9 @@ from holdfast.pipeline.session import local_session
 from holdfast.pipeline.stream import make_book, watch
 from holdfast.pipeline.whole.check import check_on_spark
 from holdfast.rulebook import Rulebook
+from holdfast.rules.rule import KINDS
+from holdfast.table.kind import Kind
+from holdfast.table.schema import Column, Schema
 from tests.cluster import cluster, session_on
 
 WHOLE = int(os.environ.get("HOLDFAST_BENCH_ROWS", "10000000"))
@@ -60,21 +65,30 @@ def all_pairs(codes: np.ndarray, executor) -> Tally:
     return AgreeSets(len(codes), executor=executor, few_pairs=0).pairs(np.arange(codes.shape[1]), codes)
 
 
-def tiles(spark, home: Path) -> None:
+def all_evidence(codes: np.ndarray, executor) -> Tally:
+    """Six of the columns have an order."""
+    kinds = [Kind.INTEGER] * 6 + [Kind.TEXT] * (len(codes) - 6)
+    space = Space.of(Schema(tuple(Column(f"c{i}", kind) for i, kind in enumerate(kinds))), "equal")
+    return Evidence(space, executor, few_pairs=0).pairs(np.arange(codes.shape[1]), codes)
+
+
+def tiles(spark, home: Path, what: str = "pair", work=all_pairs) -> None:
     codes, threads, on_spark = codes_of(100_000), ThreadExecutor(2), SparkExecutor(spark, home)
-    all_pairs(codes[:, :4000], on_spark)  # Python workers are there
-    runs = [(elapsed(lambda: all_pairs(codes, threads)), elapsed(lambda: all_pairs(codes, on_spark))) for _ in "ab"]
+    work(codes[:, :4000], on_spark)  # Python workers are there
+    runs = [(elapsed(lambda: work(codes, threads)), elapsed(lambda: work(codes, on_spark))) for _ in "ab"]
     first, second = (min(times) for times in zip(*runs, strict=True))
     pairs = 100_000 * 99_999 / 2 / second / 1e9
-    print(f"pair tiles, 100,000 rows x 15 columns: threads {first:.1f} s, Spark {second:.1f} s ({pairs:.2f} G pairs/s)")
-    print(f"  ratio {second / first:.2f} (<= 1.35)")
+    print(
+        f"{what} tiles, 100,000 rows x 15 columns: threads {first:.1f} s, Spark {second:.1f} s ({pairs:.2f} G pairs/s)"
+    )
+    print(f"  ratio {second / first:.2f} (<= 1.35)", flush=True)
 
 
-def micro_batches(spark, home: Path, place: str, limit: float) -> None:
+def micro_batches(spark, home: Path, place: str, limit: float, kinds: tuple[str, ...] = ()) -> None:
     """The median time from one version to the next, files of 1,000 rows."""
     write_tax(home / "tax.parquet", STREAMED)
     tables = {"tax": {"base": "tax.parquet", "key": ["area", "phone"]}}
-    record = {"name": place, "book": place, "tables": tables, "rules": RULES, "executor": place}
+    record = {"name": place, "book": place, "tables": tables, "rules": RULES, "executor": place, "kinds": list(kinds)}
     source = {"kind": "files", "path": f"landing-{place}", "files_per_batch": 1}
     pipeline = Pipeline.model_validate(record | {"source": source}).resolved(home)
     make_book(pipeline, spark)
@@ -90,7 +104,12 @@ def micro_batches(spark, home: Path, place: str, limit: float) -> None:
     steps = [(b - a).total_seconds() for a, b in pairwise(times[2:])]
     with Rulebook.open(pipeline.book) as book:
         assert book.count() == STREAMED + 8000
-    print(f"micro-batch of 1,000 rows on {STREAMED:,}, 5 rules, {place}: {statistics.median(steps):.2f} s (<= {limit})")
+        found = f", {len(book.found()):,} found rules kept" if kinds else ""
+    print(
+        f"micro-batch of 1,000 rows on {STREAMED:,}, 5 rules{found}, {place}: {statistics.median(steps):.2f} s "
+        f"(<= {limit})",
+        flush=True,
+    )
 
 
 def self_join(rule: str) -> str:
@@ -164,12 +183,16 @@ def main() -> None:
         on_cluster(int(sys.argv[2]))
         return
     print(machine(), flush=True)
-    wanted = sys.argv[1:] or ["tiles", "batches", "whole", "cluster"]
+    wanted = sys.argv[1:] or ["tiles", "batches", "whole", "cluster"]  # and `evidence`, `rules`: see benchmarks.denial
     with tempfile.TemporaryDirectory() as name:
         home = Path(name)
         spark = local_session("local[2]", {"spark.driver.memory": "2g", "spark.driver.maxResultSize": "1g"})
         if "tiles" in wanted:
             tiles(spark, home)
+        if "evidence" in wanted:
+            tiles(spark, home, "evidence", all_evidence)
+        if "rules" in wanted:
+            micro_batches(spark, home, "process", 6.0, KINDS)
         if "batches" in wanted:
             micro_batches(spark, home, "process", 0.7)
             micro_batches(spark, home, "spark", 5.0)

@@ -26,7 +26,7 @@ from holdfast.rules.ruleset import RuleSet
 from holdfast.table.schema import Schema
 
 SPACE = "space"  # the pairs of columns that are compared
-_PAIRS_PER_SECOND, _SECONDS = 300e6, 1800  # of one core, and how long counting may take
+_PAIRS_PER_SECOND, _SECONDS = 300e6, 60  # of one core, and how long counting may take
 MOST_PAIRS = _PAIRS_PER_SECOND * _SECONDS * (os.cpu_count() or 1)  # of a change
 MOST_CLUES = 30_000_000  # some gigabytes
 
