@@ -221,7 +221,7 @@ MUTANTS = [
     Mutant("kernels/sweep.py", "                extremes[node, :] = _NOBODY\n", "                pass\n", "test_denial.py -k 'clash'"),
     Mutant("discovery/clash.py", '"values" if op is Op.NE else "apart"', '"values"', "test_denial.py -k 'follow or clash'"),
     Mutant("discovery/clash.py", "ways[: -(-len(ways) // 2)] if symmetric else ways", "ways[: -(-len(ways) // 2)]", "test_denial.py -k 'clash'"),
-    Mutant("discovery/clash.py", "_UNIQUE + 2 * numbers + k", "_UNIQUE", "test_denial.py -k 'clash'"),
+    Mutant("discovery/clash.py", "count + 2 * places + k", "count", "test_denial.py -k 'clash'"),
     Mutant("discovery/clash.py", "alive = in_t > 1 if may_t is may_s else", "alive = in_t > 1 if True else", "test_denial.py -k 'clash'"),
     Mutant("discovery/lean.py", "lost = np.isin(self.pairs, moved.gone).any(axis=1)", "lost = np.isin(self.pairs, moved.gone).all(axis=1)", "test_denial.py -k 'follow'"),
     Mutant("discovery/lean.py", "if budget.spent() or len(self) == known:", "if True:", "test_denial.py -k 'follow'"),

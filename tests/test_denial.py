@@ -166,6 +166,14 @@ def test_a_clash_is_a_pair_that_satisfies_a_conjunction(nulls, data):
         assert Clashes(space, codes, new, compare_new=True).pair(atoms, new=True) is None
 
 
+def test_any_code_may_stand_beside_a_null():
+    """Codes of floats reach far below zero: -2.0 is a code like any other."""
+    table = pa.table({"a": pa.array([-2.0, None, -2.0, -2.0000000000000004], pa.float64()), "b": ["x", "y", "x", "y"]})
+    for nulls in NULLS:
+        found = [hf.discover(table, ("order", "dc"), nulls=nulls, evidence=how).texts() for how in ("counted", "lean")]
+        assert found[0] == found[1]
+
+
 @pytest.mark.parametrize("nulls", NULLS)
 @given(told=tables(), max_error=st.sampled_from([0.0, 0.3]))
 @settings(max_examples=cases(40))

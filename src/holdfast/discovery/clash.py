@@ -37,7 +37,6 @@ _OPS = {
     Op.NE: sweep.DIFFERENT,
 }
 _WEAK = {Op.LE: Weak.LE, Op.GE: Weak.GE, Op.NE: Weak.NE, Op.EQ: Weak.LE | Weak.GE}
-_UNIQUE = -(1 << 62)  # from here on nulls have numbers of their own, where each differs from everything
 _SWEPT = 3  # comparisons beside equalities that one pass over the rows decides
 _FEW = 0.05  # of the rows: so many are sooner sorted than sought in the order of all
 
@@ -135,14 +134,22 @@ class Clashes:
     def _predicate(self, i: int, op: Op) -> Predicate:
         left, right = self._operands[i]
         if op is Op.NE and self._space.nulls == "distinct":
-            numbers = np.arange(self._rows)
-            left, right = (
-                np.where(side == NULL, _UNIQUE + 2 * numbers + k, side) for k, side in enumerate((left, right))
-            )
-            return Predicate(left, right, op)
+            return Predicate(*self._each_null_apart(left, right), op)
         if self._space.nulls != "equal":
             return Predicate(left, right, op, "never")
         return Predicate(left, right, op, "values" if op is Op.NE else "apart")
+
+    def _each_null_apart(self, left: Codes, right: Codes) -> tuple[Codes, Codes]:
+        """Numbers that are equal where values are, a null having one of its own as t, and another as s."""
+        if not ((left == NULL).any() or (right == NULL).any()):
+            return left, right
+        *sides, count = self._numbers(left, right)
+        places = np.arange(self._rows)
+        mine, theirs = (
+            np.where(codes == NULL, count + 2 * places + k, side)
+            for k, (codes, side) in enumerate(zip((left, right), sides, strict=True))
+        )
+        return mine, theirs
 
     # --- one pass -------------------------------------------------------------------------------------------
 

@@ -78,7 +78,8 @@ class EvidenceRules:
         """Whether not all pairs should be counted, for time or for memory."""
         if self._wanted.evidence != "auto" or self._wanted.max_error:
             return self._wanted.evidence == "lean"
-        return moved.pairs > self._most_pairs or expected_clues(space, moved.new_codes) > MOST_CLUES
+        clues = max(expected_clues(space, moved.new_codes), 0 if self.counted is None else len(self.counted))
+        return moved.pairs > self._most_pairs or clues > MOST_CLUES
 
     @property
     def strategy(self) -> str:

@@ -47,7 +47,6 @@ class NearCovers:
         columns = columns_of(edges, self.vertices)
         order = np.argsort(weights @ unpack(edges, self.vertices), kind="stable")  # what meets least comes first
         order = order[unpack(allowed, self.vertices)[0][order]]
-
         bad = self._bad[missed_by(allowed & ~self._bad, edges, weights, self.vertices) > most]
         good, missed = none(self.vertices), np.zeros(0, np.int64)
         while True:
