@@ -166,6 +166,43 @@ def test_a_clash_is_a_pair_that_satisfies_a_conjunction(nulls, data):
         assert Clashes(space, codes, new, compare_new=True).pair(atoms, new=True) is None
 
 
+@pytest.mark.parametrize("nulls", NULLS)
+def test_clashes_of_many_conjunctions(nulls):
+    """Conjunctions of several comparisons, on tables in which few pairs satisfy them."""
+    rng = np.random.default_rng(1)
+    schema = Schema(tuple(Column(f"c{i}", Kind.INTEGER) for i in range(4)))
+    space = Space.of(schema, nulls, [(0, 1)])
+    found = []
+    for _ in range(150):
+        codes = rng.integers(0, 5, (4, 9))
+        codes[rng.random((4, 9)) < 0.1] = NULL
+        places = np.array([(t, s) for t in range(9) for s in range(9) if t != s], np.int64)
+        lacks, clashes = space.lacks(space.clues(codes, places)), Clashes(space, codes)
+        for _ in range(5):
+            compared = rng.choice(len(space.comparisons), int(rng.integers(2, 6)), replace=False)
+            ops = [WEAKEST[rng.integers(0, len(WEAKEST))] for _ in compared]
+            wanted = {(i, op) for i, some in zip(compared.tolist(), ops, strict=True) for op in some}
+            atoms = mask_of([n for n, atom in enumerate(space.atoms) if atom in wanted], len(space.atoms))[0]
+            satisfied = ~(lacks & atoms).any(axis=1)
+            pair = clashes.pair(atoms)
+            assert (pair is not None) == satisfied.any()
+            assert pair is None or satisfied[(places == pair).all(axis=1)].all()
+            found.append(pair is not None)
+    assert 100 < sum(found) < len(found) - 100
+
+
+WEAKEST = [(Op.LE,), (Op.GE,), (Op.NE,), (Op.LE, Op.NE), (Op.GE, Op.NE), (Op.LE, Op.GE)]
+
+
+def test_a_clash_with_the_second_least():
+    """t.b <= s.a: row 1 has the least b and the only a that is not below all of them, but is no partner of itself."""
+    codes = np.array([[5, 3, 9, 10], [0, 6, 0, 0]])
+    space = Space.of(schema_of([Kind.INTEGER, Kind.INTEGER]), "equal", [(0, 1)])
+    (comparison,) = (i for i, c in enumerate(space.comparisons) if (c.left, c.right) == (0, 1))
+    atoms = mask_of([space.atoms.index((comparison, Op.LE))], len(space.atoms))[0]
+    assert Clashes(space, codes).pair(atoms) == (0, 1)
+
+
 def test_any_code_may_stand_beside_a_null():
     """Codes of floats reach far below zero: -2.0 is a code like any other."""
     table = pa.table({"a": pa.array([-2.0, None, -2.0, -2.0000000000000004], pa.float64()), "b": ["x", "y", "x", "y"]})

@@ -93,8 +93,12 @@ class Clashes:
         """Of rows with equal keys, and only those that may be t and may be s."""
         if len(rest) > _SWEPT:
             return self._halved(keys, rest, new, only)
-        ordered = sorted(rest, key=lambda item: not item[1].is_order)
-        for predicates in _one_way([self._predicate(i, op) for i, op in ordered]):
+        asked = [self._predicate(i, op) for i, op in sorted(rest, key=lambda item: not item[1].is_order)]
+        ways = _one_way(asked)
+        sides = [*keys, *((p.left, p.right) for p in asked)]
+        if only is None and all(left is right for left, right in sides) and all(p.op is Op.NE for p in asked):
+            ways = ways[: -(-len(ways) // 2)]  # the others are the same with t and s exchanged
+        for predicates in ways:
             found = self._swept(keys, predicates, new, only)
             if found is not None:
                 return found
@@ -279,15 +283,13 @@ def _is_null(p: Predicate) -> tuple[Codes, Codes]:
 
 
 def _one_way(predicates: list[Predicate]) -> list[list[Predicate]]:
-    """A predicate `!=` by which rows are sorted or ranked as `<` and as `>`; others as they are. Half of the ways where
-    exchanging t and s changes nothing."""
+    """A predicate `!=` by which rows are sorted or ranked as `<` and as `>`; others as they are."""
     ways: list[list[Predicate]] = [[]]
     for place, p in enumerate(predicates):
         split = p.op is Op.NE and (place == 0 or (place == 1 and len(predicates) == _SWEPT))
         ops = (Op.LT, Op.GT) if split else (p.op,)
         ways = [[*way, p._replace(op=op)] for way in ways for op in ops]
-    symmetric = all(p.left is p.right and p.op is Op.NE for p in predicates)
-    return ways[: -(-len(ways) // 2)] if symmetric else ways
+    return ways
 
 
 def _is_turned(predicates: Sequence[Predicate]) -> bool:
