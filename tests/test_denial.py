@@ -195,12 +195,20 @@ WEAKEST = [(Op.LE,), (Op.GE,), (Op.NE,), (Op.LE, Op.NE), (Op.GE, Op.NE), (Op.LE,
 
 
 def test_a_clash_with_the_second_least():
-    """t.b <= s.a: row 1 has the least b and the only a that is not below all of them, but is no partner of itself."""
-    codes = np.array([[5, 3, 9, 10], [0, 6, 0, 0]])
-    space = Space.of(schema_of([Kind.INTEGER, Kind.INTEGER]), "equal", [(0, 1)])
-    (comparison,) = (i for i, c in enumerate(space.comparisons) if (c.left, c.right) == (0, 1))
-    atoms = mask_of([space.atoms.index((comparison, Op.LE))], len(space.atoms))[0]
-    assert Clashes(space, codes).pair(atoms) == (0, 1)
+    """t.b <= s.a in rows of one c: row 1 has the least b and the only a that is not below, but is not its own partner."""
+    codes = np.array([[5, 3, 9, 10], [0, 6, 0, 0], [0, 0, 0, 0]])
+    space = Space.of(schema_of([Kind.INTEGER] * 3), "equal", [(0, 1)])
+    (crossed,) = (i for i, c in enumerate(space.comparisons) if (c.left, c.right) == (0, 1))
+    atoms = [space.atoms.index((i, Op.LE)) for i in (2, crossed)]
+    assert Clashes(space, codes).pair(mask_of(atoms, len(space.atoms))[0]) == (0, 1)
+
+
+def test_a_clash_of_two_nulls():
+    """Under `distinct` they differ."""
+    space = Space.of(schema_of([Kind.TEXT]), "distinct")
+    atoms = mask_of([space.atoms.index((0, Op.NE))], len(space.atoms))[0]
+    assert Clashes(space, np.array([[NULL, NULL]])).pair(atoms) is not None
+    assert Clashes(space, np.array([[7, 7]])).pair(atoms) is None
 
 
 def test_any_code_may_stand_beside_a_null():
