@@ -195,7 +195,7 @@ WEAKEST = [(Op.LE,), (Op.GE,), (Op.NE,), (Op.LE, Op.NE), (Op.GE, Op.NE), (Op.LE,
 
 
 def test_a_clash_with_the_second_least():
-    """t.b <= s.a in rows of one c: row 1 has the least b and the only a that is not below, but is not its own partner."""
+    """t.b <= s.a in rows of one c: row 1 has the least b and the only a above any, but is not its own partner."""
     codes = np.array([[5, 3, 9, 10], [0, 6, 0, 0], [0, 0, 0, 0]])
     space = Space.of(schema_of([Kind.INTEGER] * 3), "equal", [(0, 1)])
     (crossed,) = (i for i, c in enumerate(space.comparisons) if (c.left, c.right) == (0, 1))
