@@ -220,7 +220,11 @@ def orders(rows, columns, nulls, most=None, max_error=0.0):
 
 def dcs(rows, comparisons, nulls, most=None, max_error=0.0):
     """`comparisons`: (column of t, column of s, whether ordered); `most` counts compared column pairs."""
+    candidates = _dc_candidates(comparisons, most)
+    return minimal(candidates, lambda rule: within(rule, rows, nulls, max_error)) if len(rows) > 1 else set()
 
+
+def _dc_candidates(comparisons, most):
     def predicates(a, b, ordered):
         ops = tuple(Op) if ordered else (Op.EQ, Op.NE)
         return [Compare(Cell("t", a), op, Cell("s", b)) for op in ops]
@@ -231,8 +235,14 @@ def dcs(rows, comparisons, nulls, most=None, max_error=0.0):
         if x
         for chosen in product(*(predicates(*c) for c in x))
     ]
-    candidates = [rule for rule in dict.fromkeys(candidates) if not trivial(rule)]
-    return minimal(candidates, lambda rule: within(rule, rows, nulls, max_error)) if len(rows) > 1 else set()
+    return [rule for rule in dict.fromkeys(candidates) if not trivial(rule)]
+
+
+def plain_dcs(rows, comparisons, nulls, most=None):
+    """The valid DCs of which no predicate can be left out; those that nothing satisfies are none."""
+    valid = [rule for rule in _dc_candidates(comparisons, most) if within(rule, rows, nulls)] if len(rows) > 1 else []
+    sides = {rule: (rule.predicates, rule.mirrored()) for rule in valid}
+    return {r for r in valid if not any(o.predicates < side for o in valid for side in sides[r])}
 
 
 def row_rules(rows, columns, pairs, nulls, max_error=0.0):

@@ -24,6 +24,7 @@ from holdfast.discovery.wanted import Wanted
 from holdfast.executors.spark import SparkExecutor
 from holdfast.rules.masks import mask_of, unpack
 from holdfast.rules.operator import Op, Weak
+from holdfast.rules.plain import plain_minimal
 from holdfast.rules.ruleset import RuleSet
 from holdfast.table.dictionary import NULL
 from holdfast.table.kind import Kind
@@ -164,6 +165,22 @@ def test_a_clash_is_a_pair_that_satisfies_a_conjunction(nulls, data):
         assert satisfied[(places == found).all(axis=1)].all() and found[0] != found[1]
     if new:
         assert Clashes(space, codes, new, compare_new=True).pair(atoms, new=True) is None
+
+
+@pytest.mark.parametrize("nulls", NULLS)
+@given(told=spaces(2))
+@settings(max_examples=cases(20))
+def test_constraints_that_are_minimal_by_their_predicates(nulls, told):
+    schema, codes, pairs = told
+    names = [(schema.names[a], schema.names[b]) for a, b in pairs]
+    rules = EvidenceRules(schema, Wanted.of(("dc",), nulls, max_size=2, cross_columns=names))
+    rules.follow(moved(codes[:, :0], codes))
+    comparisons = [
+        (schema.names[c.left], schema.names[c.right], c.ordered) for c in Space.of(schema, nulls, pairs).comparisons
+    ]
+    assert set(plain_minimal(rules.rules, schema)) == naive.plain_dcs(
+        rows_of(codes, schema.names), comparisons, nulls, 2
+    )
 
 
 @pytest.mark.parametrize("nulls", NULLS)

@@ -65,6 +65,9 @@ def test_nearly():
     ("options", "error", "message"),
     [
         ({"kinds": ("dc",), "cross_columns": [("id", "x")]}, HoldfastError, "'x'"),
+        ({"kinds": ("dc",), "evidence": "some"}, HoldfastError, "evidence is 'auto'"),
+        ({"kinds": ("dc",), "evidence": "lean", "max_error": 0.1}, HoldfastError, "max_error needs counts"),
+        ({"kinds": ("dc",), "minimal": "plainly"}, HoldfastError, "minimal is 'implication'"),
         ({"kinds": ("fds",)}, RuleError, "'fds' is not one of the kinds"),
         ({"max_error": 1.5}, HoldfastError, "max_error is a share"),
         ({"error": "g2"}, HoldfastError, "error is 'g1'"),
@@ -110,6 +113,16 @@ def test_every_kind_of_value(nulls, data):
     found = set(hf.discover(table, BOTH, nulls=nulls, types={c.name: c.type_text for c in schema.columns}))
     names = [c.name for c in schema.columns]
     assert found == naive.keys(rows, names, nulls) | naive.fds(rows, names, nulls)
+
+
+def test_constraints_as_the_papers_count_them():
+    rows = pa.table({"a": [1, 2, 3], "b": [1, 2, 3]})
+    few = hf.discover(rows, ("dc",), cross_columns=False).texts()
+    many = hf.discover(rows, ("dc",), cross_columns=False, minimal="plain").texts()
+    assert few == ["not(t.a <= s.a and t.b >= s.b)", "not(t.a = s.a)", "not(t.b = s.b)"]
+    assert many == sorted(
+        [*few, "not(t.a < s.a and t.b > s.b)", "not(t.a < s.a and t.b >= s.b)", "not(t.a <= s.a and t.b > s.b)"]
+    )
 
 
 def test_a_time_budget_ends_the_search():

@@ -19,8 +19,10 @@ from holdfast.discovery.inclusion import Inclusions
 from holdfast.discovery.partitions import Partitions
 from holdfast.discovery.row_rules import row_rules as rules_of_rows
 from holdfast.discovery.wanted import DEFAULT_KINDS, OF_ONE_TABLE, CrossColumns, Sizes, Wanted
+from holdfast.errors import HoldfastError, shown
 from holdfast.executors.executor import Cancellation, Cancelled, Executor
 from holdfast.executors.threads import ThreadExecutor
+from holdfast.rules.plain import plain_minimal
 from holdfast.rules.rule import Fd
 from holdfast.rules.ruleset import Block, RuleSet
 from holdfast.table.change import Part
@@ -29,6 +31,7 @@ from holdfast.table.net import Planner
 from holdfast.table.options import Choices, Names, TableOptions
 from holdfast.table.read import Source, read_all
 from holdfast.table.rows import Rows
+from holdfast.table.schema import Schema
 
 TIME_BUDGET = 60.0
 _MOST_SUPPORTS = 1000
@@ -51,6 +54,7 @@ def discover(
     compare: str = "typed",
     cross_columns: CrossColumns = True,
     evidence: str = "auto",
+    minimal: str = "implication",
     time_budget: float | None = TIME_BUDGET,
     progress: Progress | None = None,
     executor: Executor | None = None,
@@ -62,10 +66,11 @@ def discover(
     and of an FD's left side; a number, None for no limit, or one for each kind; 5 by default. `compare`: the values of
     inclusions by kind (`typed`), or all as `text`. `cross_columns`: which different columns a denial constraint may
     compare: those that share values (True), none, or these pairs. `evidence`: for order dependencies and denial
-    constraints all pairs are `counted`, or, for tall tables, it is `lean`; the answer is the same. `time_budget`:
-    seconds after which what is proven until then is the result, and `complete` is false; Ctrl-C does the same.
-    `progress` is told what is being done and how much of it is done. `executor`: where many rows are compared, threads
-    of this process by default.
+    constraints all pairs are `counted`, or, for tall tables, it is `lean`; the answer is the same. `minimal`: a denial
+    constraint is listed if no other one implies it, or, as in the papers, if no predicate can be left out (`plain`:
+    some that others say already). `time_budget`: seconds after which what is proven until then is the result, and
+    `complete` is false; Ctrl-C does the same. `progress` is told what is being done and how much of it is done.
+    `executor`: where many rows are compared, threads of this process by default.
 
     >>> import pyarrow as pa
     >>> table = pa.table({"id": [1, 2, 3], "zip": [10115, 10115, 20095], "city": ["B", "B", "HH"]})
@@ -75,6 +80,8 @@ def discover(
     wanted = Wanted.of(
         kinds, nulls, max_size, max_error, error, compare, cross_columns=cross_columns, evidence=evidence
     )
+    if minimal not in ("implication", "plain") or (minimal == "plain" and max_error):
+        raise HoldfastError(f"minimal is 'implication' or, for rules that hold exactly, 'plain', not {shown(minimal)}")
     settled = Choices(key, types, columns, exclude).settle(read_all(data))
     budget, cancellation = Budget(time_budget, progress), Cancellation()
 
@@ -99,8 +106,17 @@ def discover(
     with _interruptible(budget, cancellation):
         _search(found, rows, budget)
     rules = with_supports(found.rules(), rows, wanted.nulls)
+    if minimal == "plain":
+        blocks = [block if block.kind != "dc" else _plainly(block, schemas) for block in rules.blocks]
+        rules = replace(rules, blocks=tuple(blocks))
     limits = rules.limits if budget.ended is None else (*rules.limits, budget.ended)
     return replace(rules, complete=budget.ended is None, limits=limits)
+
+
+def _plainly(block: Block, schemas: Mapping[str, Schema]) -> Block:
+    """Denial constraints as the papers count them."""
+    (made,) = plain_minimal(block, schemas[block.table or next(iter(schemas))]).blocks
+    return made
 
 
 def row_rules(
