@@ -140,8 +140,11 @@ class DenialRules:
         """Which rules some values would violate. Comparisons contradict each other only around a cycle of cells, which
         is the same question for all rules with the same comparisons."""
         chosen = np.ones(len(made), np.bool_)
-        compared: Bits = np.asarray(made.reshape(len(made), len(self.space.comparisons), len(WEAK)).any(axis=2))
-        doubtful = np.flatnonzero(compared.sum(axis=1) > _SHORTEST_CYCLE - 1)
+        crossed = [self.space.is_crossed(i) for i in range(len(self.space.comparisons))]
+        if not any(crossed):
+            return chosen
+        compared: Bits = np.asarray(made.reshape(len(made), len(crossed), len(WEAK)).any(axis=2))
+        doubtful = np.flatnonzero((compared.sum(axis=1) >= _SHORTEST_CYCLE) & compared[:, crossed].any(axis=1))
         shapes, numbers = numbered(pack(compared[doubtful]))
         cyclic = np.array([self._has_cycle(np.flatnonzero(shape)) for shape in unpack(shapes, compared.shape[1])], bool)
         for row in doubtful[cyclic[numbers]].tolist():
