@@ -55,11 +55,10 @@ class Evidence(PairSets):
             small, halves = np.empty(numbers.shape, np.uint8), np.empty(numbers.shape, np.uint16)
             for a, b in dict.fromkeys(places):
                 both = sorted({a, b})
-                values, ranks = np.unique(numbers[both], return_inverse=True)
-                ranks = ranks.reshape(len(both), rows)
-                if len(values) <= 1 << 8:
+                ranks, count = _short(numbers[both])
+                if count <= 1 << 8:
                     small[both], kind[both] = ranks, agree.BYTES
-                elif len(values) <= 1 << 16:
+                elif count <= 1 << 16:
                     halves[both], kind[both] = ranks, agree.HALVES
         known = np.repeat(full(len(space.bits)), rows, axis=0)
         lifts = self._lifts(operands, rows)
@@ -100,6 +99,17 @@ class Evidence(PairSets):
         turn = differ.any(axis=1) & (mirror[rows, first] < tally.sets[rows, first])
         pairs = np.where(turn[:, None], tally.pairs[:, ::-1], tally.pairs)
         return Tally.summed(np.where(turn[:, None], mirror, tally.sets), tally.counts, pairs)
+
+
+def _short(codes: Codes) -> tuple[Codes, int]:
+    """Numbers from 0 on in the order of the codes, and how many there may be. Where codes are near each other that is
+    their distance from the least one; else they are sorted."""
+    null = codes == NULL
+    low, high = int(codes.min(initial=1 << 62, where=~null)), int(codes.max(initial=-(1 << 62), where=~null))
+    if high - low < (1 << 16) - 1:
+        return np.where(null, 0, codes - low + 1), max(0, high - low + 2)
+    values, ranks = np.unique(codes, return_inverse=True)
+    return ranks.reshape(codes.shape), len(values)
 
 
 def expected_clues(space: Space, codes: Codes) -> float:

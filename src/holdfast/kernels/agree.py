@@ -62,7 +62,7 @@ def count_direct(codes, halves, small, kind, tests, known, lifts, one, span, cou
     a time. Two tables take turns, since adding to a place that was just written has to wait for it."""
     planes = np.zeros(((tests.shape[0] + 7) >> 3, _STRIP), np.uint8)
     found = np.zeros(_STRIP, np.uint32)
-    turn = np.zeros_like(counts)
+    turn, seen = np.zeros_like(counts), np.zeros(pairs.shape[0], np.uint8)
     first, stop, first_other, stop_other = span[0], span[1], span[2], span[3]
     for begin in range(first_other, stop_other, _STRIP):
         end = min(begin + _STRIP, stop_other)
@@ -87,17 +87,20 @@ def count_direct(codes, halves, small, kind, tests, known, lifts, one, span, cou
                     theirs = np.uint32(lifts[1, start + j, 0])
                     found[j] |= (mine ^ theirs) if one else (mine | theirs)
             if pairs.shape[0]:
+                known_all = np.uint8(1)
                 for j in range(width):
-                    if counts[found[j]] == 0:
-                        pairs[found[j], 0], pairs[found[j], 1] = i, start + j
-                    counts[found[j]] += 1
-            else:
-                half = width // 2
-                for j in range(half):
-                    counts[found[j]] += 1
-                    turn[found[half + j]] += 1
-                if width & 1:
-                    counts[found[width - 1]] += 1
+                    known_all &= seen[found[j]]
+                if not known_all:
+                    for j in range(width):
+                        if not seen[found[j]]:
+                            seen[found[j]] = 1
+                            pairs[found[j], 0], pairs[found[j], 1] = i, start + j
+            half = width // 2
+            for j in range(half):
+                counts[found[j]] += 1
+                turn[found[half + j]] += 1
+            if width & 1:
+                counts[found[width - 1]] += 1
     counts += turn
 
 
