@@ -51,9 +51,7 @@ class NearCovers:
         good, missed = none(self.vertices), np.zeros(0, np.int64)
         while True:
             covers = minimal_covers(bad, self.vertices, within=allowed, groups=self.groups, budget=budget)
-            proven = among(good, covers)
-            good, missed = good[proven], missed[proven]
-            open_ = covers[~among(covers, good)]
+            open_ = covers[~among(covers, good)]  # what is good stays a minimal cover
             outside, misses = np.zeros_like(open_), np.empty(len(open_), np.int64)
             weigh(columns, edges, weights, open_, order, most, outside, misses)
             fine = misses <= most
