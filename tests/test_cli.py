@@ -167,7 +167,7 @@ def test_tables_by_stem_and_by_name(people, capsys, tmp_path):
 def test_a_rulebook_from_init_to_history(people, capsys, tmp_path):
     book = tmp_path / "book"
     status, out, _ = run(capsys, "init", book, people, "--key", "id", "--rule", "zip -> city", "--type", "zip=text")
-    assert status == 0 and "people (3 rows); 1 rules" in out
+    assert status == 0 and "people (3 rows); 1 rule checked" in out
     (tmp_path / "changes.csv").write_text(
         "_change_type,_batch,id,zip,city,age\ndelete,1,2,10115,Bonn,-1\ninsert,2,4,20095,Altona,1\n"
     )

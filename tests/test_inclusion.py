@@ -651,4 +651,4 @@ def test_inclusions_on_the_command_line(tmp_path, capsys):
     assert document["foreign_keys"][0]["rule"] == "orders.customer in customers.id"
     assert status_of(["discover", *files]) == 0
     shown = capsys.readouterr().out
-    assert "inclusions that look like foreign keys" in shown and "columns without values: orders.note" in shown
+    assert "ind: 1 rule" in shown and "columns without values: orders.note" in shown

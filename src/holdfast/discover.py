@@ -6,7 +6,8 @@ import signal
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -14,22 +15,18 @@ import numpy as np
 from holdfast.discovery.budget import Budget, Progress
 from holdfast.discovery.database import DatabaseRules
 from holdfast.discovery.foreign_keys import MOST_MISSING, ForeignKey
-from holdfast.discovery.foreign_keys import foreign_keys as suggestions
-from holdfast.discovery.inclusion import Inclusions
+from holdfast.discovery.interest import Weights
 from holdfast.discovery.partitions import Partitions
-from holdfast.discovery.row_rules import row_rules as rules_of_rows
+from holdfast.discovery.rank import DEFAULT_MOST, WORTH_READING, Ranked
 from holdfast.discovery.wanted import DEFAULT_KINDS, OF_ONE_TABLE, CrossColumns, Sizes, Wanted
 from holdfast.errors import HoldfastError, shown
 from holdfast.executors.executor import Cancellation, Cancelled, Executor
 from holdfast.executors.threads import ThreadExecutor
+from holdfast.loaded import Loaded
 from holdfast.rules.plain import plain_minimal
 from holdfast.rules.rule import Fd
 from holdfast.rules.ruleset import Block, RuleSet
-from holdfast.table.change import Part
-from holdfast.table.dictionary import TextDictionary
-from holdfast.table.net import Planner
-from holdfast.table.options import Choices, Names, TableOptions
-from holdfast.table.read import Source, read_all
+from holdfast.table.options import Choices, Names
 from holdfast.table.rows import Rows
 from holdfast.table.schema import Schema
 
@@ -37,6 +34,36 @@ TIME_BUDGET = 60.0
 _MOST_SUPPORTS = 1000
 _MOST_PAIRS = 2e7  # compared one by one: where rows do not change, with more it is faster to validate what stands
 _MOST_COUNTED = 2e9  # pairs for denial constraints and order dependencies: some 60,000 rows
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Profile(RuleSet):
+    """The rules that hold on some data, with the data: so that it can say which are worth reading, and why."""
+
+    data: Loaded | None = field(default=None)
+    wanted: Wanted | None = field(default=None)
+
+    def best(
+        self, most: int | None = DEFAULT_MOST, weights: Weights | None = None, least: float = WORTH_READING
+    ) -> list[Ranked]:
+        """The rules of each kind that a person finds worth reading, the best first, each with its reasons."""
+        if self.data is None or self.wanted is None:
+            return []
+        return self.data.best(self, self.wanted.nulls, most, weights, least)
+
+    @property
+    def foreign_keys(self) -> list[ForeignKey]:
+        """Inclusions between tables that look like foreign keys, the likeliest first; also some that nearly hold."""
+        if self.data is None or self.wanted is None or "ind" not in self.wanted.kinds:
+            return []
+        return self.data.likely_keys
+
+    @cached_property
+    def row_rules(self) -> RuleSet:
+        """Rules about single rows, where denial constraints were asked for."""
+        if self.data is None or self.wanted is None or "dc" not in self.wanted.kinds:
+            return RuleSet()
+        return self.data.row_rules(self.wanted.nulls, self.wanted.max_error)
 
 
 def discover(
@@ -58,8 +85,8 @@ def discover(
     time_budget: float | None = TIME_BUDGET,
     progress: Progress | None = None,
     executor: Executor | None = None,
-) -> RuleSet:
-    """All minimal rules of these kinds that hold.
+) -> Profile:
+    """All minimal rules of these kinds that hold; `.best()` says which are worth reading, and why.
 
     `max_error`: rules that are wrong up to this share, by `error`: g3 (rows to remove, the default for keys and FDs) or
     g1 (pairs); of inclusions, the share of distinct left values that are missing. `max_size`: the most columns of a key
@@ -82,7 +109,22 @@ def discover(
     )
     if minimal not in ("implication", "plain") or (minimal == "plain" and max_error):
         raise HoldfastError(f"minimal is 'implication' or, for rules that hold exactly, 'plain', not {shown(minimal)}")
-    settled = Choices(key, types, columns, exclude).settle(read_all(data))
+    loaded = Loaded.of(data, Choices(key, types, columns, exclude))
+    rules = search(loaded, wanted, time_budget, progress, executor)
+    if minimal == "plain":
+        blocks = [block if block.kind != "dc" else _plainly(block, loaded.schemas) for block in rules.blocks]
+        rules = replace(rules, blocks=tuple(blocks))
+    return rules
+
+
+def search(
+    loaded: Loaded,
+    wanted: Wanted,
+    time_budget: float | None = TIME_BUDGET,
+    progress: Progress | None = None,
+    executor: Executor | None = None,
+) -> Profile:
+    """The same of tables that are codes already."""
     budget, cancellation = Budget(time_budget, progress), Cancellation()
 
     def tell(share: float) -> None:
@@ -91,26 +133,21 @@ def discover(
             cancellation.cancel()
 
     runs_on = executor or ThreadExecutor(progress=tell, cancellation=cancellation)
-    words = TextDictionary()
-    rows = {name: _rows_of(name, source, options, words) for name, (source, options) in settled.items()}
-    schemas = {name: options.schema for name, (_, options) in settled.items()}
+    rows = loaded.rows
     found = DatabaseRules(
-        schemas,
+        loaded.schemas,
         wanted,
-        words,
+        loaded.words,
         runs_on,
-        named=isinstance(data, Mapping),
+        named=loaded.named,
         most_pairs=_MOST_PAIRS,
         most_counted=_MOST_COUNTED,
     )
     with _interruptible(budget, cancellation):
         _search(found, rows, budget)
     rules = with_supports(found.rules(), rows, wanted.nulls)
-    if minimal == "plain":
-        blocks = [block if block.kind != "dc" else _plainly(block, schemas) for block in rules.blocks]
-        rules = replace(rules, blocks=tuple(blocks))
     limits = rules.limits if budget.ended is None else (*rules.limits, budget.ended)
-    return replace(rules, complete=budget.ended is None, limits=limits)
+    return Profile(rules.blocks, budget.ended is None, limits, rules.how, rules.vacuous, loaded, wanted)
 
 
 def _plainly(block: Block, schemas: Mapping[str, Schema]) -> Block:
@@ -137,13 +174,8 @@ def row_rules(
     ['not(t.high is null)', 'not(t.low > t.high)', 'not(t.low is null)']
     """
     wanted = Wanted.of(("dc",), nulls, max_error=max_error)
-    settled = Choices(None, types, columns, exclude).settle(read_all(data))
-    words = TextDictionary()
-    found = []
-    for name, (source, options) in settled.items():
-        codes, table = _rows_of(name, source, options, words).codes(), name if isinstance(data, Mapping) else None
-        found.append(rules_of_rows(options.schema, codes, wanted.nulls, wanted.max_error, ranges=ranges, table=table))
-    return RuleSet.joined(found)
+    loaded = Loaded.of(data, Choices(None, types, columns, exclude))
+    return loaded.row_rules(wanted.nulls, wanted.max_error, ranges=ranges)
 
 
 def foreign_keys(
@@ -162,19 +194,7 @@ def foreign_keys(
     >>> print(foreign_keys({"orders": orders, "customers": customers})[0].rule)
     orders.customer in customers.id
     """
-    settled = Choices(None, types, columns, exclude).settle(read_all(data))
-    words = TextDictionary()
-    rows = {name: _rows_of(name, source, options, words) for name, (source, options) in settled.items()}
-    found = Inclusions({name: options.schema for name, (_, options) in settled.items()}, words)
-    found.load({name: some.codes() for name, some in rows.items()})
-    return suggestions(found, rows, most_missing)
-
-
-def _rows_of(name: str, source: Source, options: TableOptions, words: TextDictionary) -> Rows:
-    rows = Rows(options.schema, options.key)
-    planner = Planner(name, rows, words, options.declared, options.ignored)
-    rows.merge(planner.plan([Part.of(source, "insert")]).delta)
-    return rows
+    return Loaded.of(data, Choices(None, types, columns, exclude)).foreign_keys(most_missing=most_missing)
 
 
 def _search(found: DatabaseRules, rows: Mapping[str, Rows], budget: Budget) -> None:

@@ -41,11 +41,12 @@ def _of_rule(found: BatchViolations, number: int, entry: RuleEntry) -> Iterator[
 
 def _named(listed: Listed) -> tuple[pa.Array, pa.Array]:
     table = listed.table.combine_chunks()
-    t = _as_json(table.column("t"))
-    return t, _as_json(table.column("s")) if "s" in table.column_names else pa.nulls(len(t), pa.string())
+    t = names_as_json(table.column("t"))
+    return t, names_as_json(table.column("s")) if "s" in table.column_names else pa.nulls(len(t), pa.string())
 
 
-def _as_json(names: pa.ChunkedArray) -> pa.Array:
+def names_as_json(names: pa.ChunkedArray) -> pa.Array:
+    """What rows are called, as JSON texts."""
     if pa.types.is_integer(names.type):
         return pc.cast(names, pa.string()).combine_chunks()
     return pa.array([json.dumps(name, default=str) for name in names.to_pylist()], pa.string())

@@ -19,6 +19,8 @@ from holdfast.arrays import Arrays
 from holdfast.discovered import Discovered, Followed, rule_events
 from holdfast.discovery.budget import Budget
 from holdfast.discovery.filed_generator import MEMORY_BUDGET
+from holdfast.discovery.interest import Weights
+from holdfast.discovery.rank import DEFAULT_MOST, Ranked
 from holdfast.discovery.runs import Runs
 from holdfast.discovery.wanted import CrossColumns, Sizes, Wanted
 from holdfast.errors import ChangeRefused, HoldfastError, RuleError, SchemaError, StoreError, shown
@@ -26,12 +28,14 @@ from holdfast.executors.executor import Executor
 from holdfast.indexes.named import DEFAULT
 from holdfast.indexes.pairs import Pairs
 from holdfast.indexes.partitioned import partitioned
+from holdfast.loaded import Loaded
 from holdfast.outcome import Outcome
 from holdfast.rules.bind import require_fits, require_policy, require_predicates_fit, table_of
+from holdfast.rules.grammar import parse
 from holdfast.rules.rule import Rule
 from holdfast.rules.rulefile import RuleEntry, as_entry
 from holdfast.rules.ruleset import RuleSet
-from holdfast.store.directory import directory_at
+from holdfast.store.directory import LocalDirectory, directory_at
 from holdfast.store.disk import Disk
 from holdfast.store.interrupt import uninterrupted
 from holdfast.store.log import Log, Record
@@ -48,7 +52,8 @@ from holdfast.table.schema import Schema, unknown_name
 from holdfast.violations.delta import ViolationDelta
 from holdfast.violations.detect import Checked, Detector, Progress
 from holdfast.violations.explain import Explanation, explanation
-from holdfast.violations.listing import BatchViolations, Listed, RuleNames, RuleViolations, pair_table
+from holdfast.violations.listing import BatchViolations, Listed, RuleNames, RuleViolations, pair_table, row_named
+from holdfast.violations.look import LOOK_AT, Look
 
 DEFAULT_KEEP = 10
 
@@ -322,10 +327,15 @@ class Rulebook:
         )
 
     def alter(
-        self, *, columns: Mapping[str, Mapping[str, str]] | None = None, rules: Iterable[Rule | str | RuleEntry] = ()
+        self,
+        *,
+        columns: Mapping[str, Mapping[str, str]] | None = None,
+        rules: Iterable[Rule | str | RuleEntry] = (),
+        retire: Iterable[str] = (),
     ) -> int:
-        """Adds columns ({table: {column: type}}), null in the rows that are there, and rules. Returns the version from
-        which on they count."""
+        """Adds columns ({table: {column: type}}), null in the rows that are there, and rules; a rule with the id of one
+        that is there takes its place. `retire`: rules that are no longer checked, by id. Returns the version from which
+        on all this counts."""
         self._require_usable()
         self._require_writable()
         added = dict(columns or {})
@@ -333,7 +343,9 @@ class Rulebook:
         for name, types in added.items():
             tables[self._name(name)] = tables[self._name(name)].with_columns(types)
         new = [as_entry(rule, self._options["rule_nulls"]) for rule in rules]
-        entries = require_entries([*self._entries, *new], tables)
+        gone = {self.entry(rule).id for rule in retire}
+        stay = [entry for entry in self._entries if entry.id not in gone | {entry.id for entry in new}]
+        entries = require_entries([*stay, *new], tables)
         before, found, values = (self._rows, self._tables, self._entries), self._found, self._values
         held = found.rules(self._rows) if added else RuleSet()
         try:
@@ -344,7 +356,7 @@ class Rulebook:
                 self._found = found
             elif values is not None:
                 self._values = self._found.file_values(self._rows)
-            step = self._alteration(added, len(new), self._found.since(held, self._rows, added))
+            step = self._alteration(added, len(new), gone, self._found.since(held, self._rows, added))
             if self._store is not None:
                 touched = {state(name) for name in added for state in (table_state, facts_state)}
                 touched |= {VALUES} if added else set()
@@ -357,7 +369,9 @@ class Rulebook:
             raise
         return self.version
 
-    def _alteration(self, columns: Mapping[str, Mapping[str, str]], rules: int, followed: Followed) -> Step:
+    def _alteration(
+        self, columns: Mapping[str, Mapping[str, str]], rules: int, gone: Collection[str], followed: Followed
+    ) -> Step:
         first = len(self._entries) - rules
         fresh = dict.fromkeys(range(first, len(self._entries)), (0, 0))
         zero = {"inserted": 0, "deleted": 0, "updated": 0}
@@ -374,6 +388,7 @@ class Rulebook:
             "altered": {
                 "columns": {name: dict(types) for name, types in columns.items()},
                 "rules": [entry.id for entry in self._entries[first:]],
+                "retired": sorted(gone),
             },
         }
         events = rule_events(followed, lambda name, pairs: [])
@@ -605,6 +620,12 @@ class Rulebook:
         return int(self._log.records[-1]["version"]) if self._log.records else 0
 
     @property
+    def path(self) -> Path | None:
+        """Its directory, where that is on a local disk."""
+        place = self._store.directory if self._store is not None else None
+        return place.path if isinstance(place, LocalDirectory) else None
+
+    @property
     def tables(self) -> dict[str, TableOptions]:
         """The tables, with their columns and keys."""
         return dict(self._tables)
@@ -671,6 +692,11 @@ class Rulebook:
         """How nulls compare in rules that are found."""
         return str(self._options["nulls"])
 
+    @property
+    def rule_nulls(self) -> str:
+        """How nulls compare in given rules that say nothing else."""
+        return str(self._options["rule_nulls"])
+
     def found(self) -> RuleSet:
         """The rules that were found to hold: all minimal ones of the kinds that the book was made for."""
         self._require_usable()
@@ -722,7 +748,34 @@ class Rulebook:
         checked = self._names.checked[self._names.find(rule).number]
         return checked.error(self.count_violations(rule), self.count(table_of(checked.rule, self.schemas)))
 
-    def explain(self, rule: str | Rule, limit: int = 10, look_at: int = 100_000) -> Explanation:
+    def row_named(self, text: str, table: str | None = None) -> int:
+        """The id of the row with a key given as text (`17`, or `a,b` for two columns), or the id itself where the table
+        has no key."""
+        self._require_usable()
+        return row_named(self._name(table), self._rows[self._name(table)], self._words, text)
+
+    @property
+    def loaded(self) -> Loaded:
+        """The rows as codes, for who wants to say more about them."""
+        self._require_usable()
+        return Loaded(self._rows, self._words, self._options.get("named", False))
+
+    def best(self, most: int | None = DEFAULT_MOST, weights: Weights | None = None) -> list[Ranked]:
+        """Of the rules that were found, those worth reading, the best first, each with its reasons."""
+        return self.loaded.best(self.found(), self.discovery_nulls, most, weights)
+
+    def look(self, rule: str | Rule, nulls: str | None = None) -> Look:
+        """The violations of any rule on the rows as they are; of one that is not checked they are sought now, under
+        the null policy of given rules unless told."""
+        self._require_usable()
+        value = self._names.known(rule)
+        if value is not None and nulls is None:
+            with self._detecting():
+                return Look(self._detect(), value, self._rows, self._words)
+        item = Checked(parse(rule) if isinstance(rule, str) else rule, nulls or self._options["rule_nulls"])
+        return Look.at(item, self.schemas, self._rows, self._words)
+
+    def explain(self, rule: str | Rule, limit: int = 10, look_at: int = LOOK_AT) -> Explanation:
         """The worst rows, their clashes and causes, from the first `look_at` violations."""
         self._require_usable()
         asked = self._names.find(rule)
@@ -749,6 +802,11 @@ class Rulebook:
             for name, counts in r["tables"].items()
         ]
         return pa.Table.from_pylist(rows, schema=_HISTORY)
+
+    def records(self) -> list[Record]:
+        """What each version did, as it was written down, oldest first."""
+        self._require_usable()
+        return list(self._log.records)
 
     def rule_history(self) -> pa.Table:
         """The rules that came and went, oldest first, with the two rows that decided: of a rule that went a pair that

@@ -1,36 +1,43 @@
-"""`holdfast discover`: the rules that hold, the shortest first."""
+"""`holdfast discover`: the rules that hold, those worth reading first."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
-from rich.progress import Progress as Bar
 
-from holdfast.cli.books import Files, Form, Key, Types, announce
-from holdfast.cli.files import keys_of, size_of, tables_of, types_of
-from holdfast.cli.output import Format, as_csv, as_json, print_table
-from holdfast.cli.rules import SHOWN, Compare, CrossColumns, EvidenceOf, MaxError, MaxSize, Measure, records_of
-from holdfast.discover import TIME_BUDGET, discover, foreign_keys, row_rules
-from holdfast.discovery.budget import Progress
-from holdfast.discovery.foreign_keys import ForeignKey
+from holdfast.cli.files import columns_of, keys_of, size_of, tables_of, types_of
+from holdfast.cli.options import (
+    Columns,
+    Compare,
+    CrossColumns,
+    DiscoveryNulls,
+    EvidenceOf,
+    Exclude,
+    Files,
+    Form,
+    Key,
+    Kinds,
+    MaxError,
+    MaxSize,
+    Measure,
+    Types,
+)  # fmt: skip
+from holdfast.cli.output import Format, Record, as_csv, as_json, print_table
+from holdfast.cli.progress import announce, discovery_bar
+from holdfast.cli.records import every_record
+from holdfast.discover import TIME_BUDGET, Profile, discover
+from holdfast.discovery.rank import DEFAULT_MOST
 from holdfast.discovery.wanted import DEFAULT_KINDS
 from holdfast.errors import HoldfastError
+from holdfast.rules.predicate import IsNull
+from holdfast.rules.rule import KINDS, Dc
 from holdfast.rules.ruleset import RuleSet
-from holdfast.table.read import read
+from holdfast.rules.sentence import sentence
 
-Kinds = Annotated[
-    list[str] | None,
-    typer.Option("--kind", help="A kind of rule to find (repeatable).", show_default=", ".join(DEFAULT_KINDS)),
-]
-DiscoveryNulls = Annotated[
-    str, typer.Option("--nulls", help="How nulls compare in discovered rules: equal, distinct or sql.")
-]
+_ALSO = 3  # rules named, for which one stands
 
 
 def discover_command(
@@ -46,21 +53,24 @@ def discover_command(
     time_budget: Annotated[
         float, typer.Option(help="Seconds, after which what is proven is shown; 0 for no limit.")
     ] = TIME_BUDGET,
-    every: Annotated[bool, typer.Option("--all", help="All rules, not only the shortest of each kind.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="All rules, not only those worth reading.")] = False,
+    most: Annotated[int, typer.Option(min=1, help="The most rules of each kind and table.")] = DEFAULT_MOST,
+    why: Annotated[bool, typer.Option("--why", help="Say why each rule has its place.")] = False,
     key: Key = None,
     type: Types = None,
+    columns: Columns = None,
+    exclude: Exclude = None,
     format: Form = Format.TABLE,
 ) -> None:
     """Find the rules that hold, or nearly: keys, functional, inclusion and order dependencies, denial constraints."""
     if format not in (Format.TABLE, Format.JSON, Format.CSV):
         raise HoldfastError(f"rules are printed as table, json or csv, not {format}")
     announce()
-    tables, kinds = tables_of(files), tuple(kind or DEFAULT_KINDS)
+    tables = tables_of(files)
     with discovery_bar() as progress:
-        sources = {n: read(file, n) for n, file in tables.items()} if isinstance(tables, dict) else read(tables)
         rules = discover(
-            sources,
-            kinds,
+            tables,
+            tuple(kind or DEFAULT_KINDS),
             nulls=nulls,
             max_error=max_error,
             error=error,
@@ -71,70 +81,88 @@ def discover_command(
             time_budget=time_budget or None,
             key=keys_of(key or []),
             types=types_of(type or []),
+            columns=columns_of(columns),
+            exclude=columns_of(exclude),
             progress=progress,
         )
+        progress("ranking", 1.0)
+        best = [] if every else rules.best(most)
     if not rules.complete:
         print(f"holdfast: not complete: {', '.join(rules.limits)}; every rule shown holds", file=sys.stderr)
+    records = every_record(rules) if every else [ranked.record() for ranked in best]
     names = list(tables) if isinstance(tables, dict) else [tables.stem]
-    likely = foreign_keys(sources, types=types_of(type or [])) if "ind" in kinds and len(names) > 1 else []
-    found = (
-        row_rules(sources, nulls=nulls, max_error=max_error, types=types_of(type or [])) if "dc" in kinds else RuleSet()
-    )
-    _print(rules, likely, found, names, nulls, format, every)
-
-
-@contextmanager
-def discovery_bar() -> Iterator[Progress]:
-    """What is being done, and how far it is, on stderr."""
-    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
-    console = Console(stderr=True)
-    with Bar(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task("reading", total=1.0)
-        yield lambda what, share: bar.update(task, description=what, completed=share)
-
-
-def _print(
-    rules: RuleSet,
-    likely: list[ForeignKey],
-    of_rows: RuleSet,
-    names: list[str],
-    nulls: str,
-    format: Format,
-    every: bool,
-) -> None:
-    by_block = records_of(rules, None if every else SHOWN)
-    records = [record for some in by_block for record in some]
     if format is Format.JSON:
-        shown = {
-            "tables": names,
-            "nulls": nulls,
-            "complete": rules.complete,
-            "limits": list(rules.limits),
-            "how": list(rules.how),
-            "vacuous": list(rules.vacuous),
-            "row_rules": of_rows.texts(),
-            "foreign_keys": [vars(key) | {"rule": str(key.rule)} for key in likely[: None if every else SHOWN]],
-        }
-        print(as_json(shown | {"rules": records}))
+        print(as_json(_document(rules, names, nulls) | {"rules": records}))
     elif format is Format.CSV:
         print(as_csv(records, ["id", "kind", "table", "text", "error", "support", "sentence"]))
     else:
-        console = Console()
-        for block, some in zip(rules.blocks, by_block, strict=True):
-            about = f" of {block.table}" if block.table else ""
-            more = f" (the shortest {len(some)} of {len(block):,}; all with --all)" if len(some) < len(block) else ""
-            error = ["error"] if block.errors is not None else []
-            columns = ["text", *error, "support", "sentence"]
-            print_table(console, f"{block.kind}{about}: {len(some):,} rules{more}", some, columns)
-        if not rules.blocks:
-            console.print("no rules hold")
-        if len(of_rows):
-            texts = of_rows.texts()[: None if every else SHOWN]
-            more = f" (the first {len(texts)} of {len(of_rows):,}; all with --all)" if len(texts) < len(of_rows) else ""
-            print_table(console, f"about single rows{more}", [{"rule": text} for text in texts], ["rule"])
-        if rules.vacuous:
-            console.print(f"columns without values: {', '.join(rules.vacuous)}", highlight=False, markup=False)
-        if likely:
-            console.print("inclusions that look like foreign keys:")
-        for key in likely[:SHOWN]:
-            console.print(f"  {key}", highlight=False, markup=False)
+        _print(rules, records, every, why)
+
+
+def _document(rules: Profile, names: list[str], nulls: str) -> Record:
+    return {
+        "tables": names,
+        "nulls": nulls,
+        "complete": rules.complete,
+        "limits": list(rules.limits),
+        "how": list(rules.how),
+        "vacuous": list(rules.vacuous),
+        "counts": {kind: len(rules.of(kind)) for kind in KINDS if len(rules.of(kind))},
+        "row_rules": rules.row_rules.texts(),
+        "foreign_keys": [vars(key) | {"rule": str(key.rule)} for key in rules.foreign_keys],
+    }
+
+
+def _print(rules: Profile, records: list[Record], every: bool, why: bool) -> None:
+    console = Console()
+    for block in rules.blocks:
+        mine = [r for r in records if (r["kind"], r["table"]) == (block.kind, block.table)]
+        about = f" of {block.table}" if block.table else ""
+        title = f"{block.kind}{about}: {len(block):,} {'rule' if len(block) == 1 else 'rules'}"
+        if every or len(mine) == len(block):
+            print_table(console, title, mine, ["text", "error", "support", "sentence"])
+        elif mine:
+            print_table(
+                console, f"{title}, {len(mine)} worth reading (--all: all)", mine, ["score", "text", "sentence"]
+            )
+        else:
+            console.print(f"{title}, none worth reading (--all: all)", highlight=False, markup=False)
+        _print_asides(console, mine, why)
+    if not rules.blocks:
+        console.print("no rules hold")
+    if len(rules.row_rules):
+        _print_row_rules(console, rules.row_rules, every)
+    nearly = [key for key in rules.foreign_keys if key.missing][:DEFAULT_MOST]
+    if nearly:
+        console.print("not quite included, but alike enough to be meant as foreign keys:")
+    for key in nearly:
+        console.print(f"  {key}", highlight=False, markup=False)
+    if rules.vacuous:
+        console.print(f"columns without values: {', '.join(rules.vacuous)}", highlight=False, markup=False)
+
+
+def _print_asides(console: Console, records: list[Record], why: bool) -> None:
+    """What is to be known about rules beside their sentences."""
+    for record in records:
+        lines = [*record.get("notes", ()), *(record.get("reasons", ()) if why else ())]
+        if record.get("also"):
+            others = "; ".join(record["also"][:_ALSO])
+            more = f" and {len(record['also']) - _ALSO} more" if len(record["also"]) > _ALSO else ""
+            lines.append(f"it stands for {others}{more}")
+        for line in lines:
+            console.print(f"  {record['text']}: {line}", highlight=False, markup=False)
+
+
+def _print_row_rules(console: Console, rules: RuleSet, every: bool) -> None:
+    """Rules about single rows: comparisons one by one, columns that are never empty in one line."""
+    named = [(rule, text) for rule, text in rules.with_texts() if isinstance(rule, Dc)]
+    tests = [(r, text) for r, text in named if not any(isinstance(p, IsNull) for p in r.predicates)]
+    filled = [
+        next(iter(r.predicates)).cells[0].column for r, _ in named if any(isinstance(p, IsNull) for p in r.predicates)
+    ]
+    shown = [{"text": text, "sentence": sentence(rule)} for rule, text in tests[: None if every else DEFAULT_MOST]]
+    if shown:
+        more = f" (the first {len(shown)} of {len(tests):,}; all with --all)" if len(shown) < len(tests) else ""
+        print_table(console, f"about single rows{more}", shown, ["text", "sentence"])
+    if filled:
+        console.print(f"never empty: {', '.join(filled)}", highlight=False, markup=False)

@@ -68,6 +68,15 @@ def keys_of(texts: Sequence[str]) -> Any:
     return tuple(texts[0].split(","))
 
 
+def columns_of(texts: Sequence[str] | None) -> Any:
+    """`zip`, `zip,city`, or `orders=zip,city` for each of several tables."""
+    named = {t: c.split(",") for t, e, c in (text.partition("=") for text in texts or ()) if e}
+    plain = [name for text in texts or () if "=" not in text for name in text.split(",")]
+    if named and plain:
+        raise HoldfastError("with several tables each list of columns names its table: orders=zip,city")
+    return named or plain or None
+
+
 def types_of(texts: Sequence[str]) -> dict[str, Any] | None:
     """`zip=text`, or `orders.zip=text` where there are several tables."""
     made: dict[str, Any] = {}

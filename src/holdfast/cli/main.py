@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 
 import holdfast
-from holdfast.cli.books import COMMANDS
+from holdfast.cli import books, exchange, stewards
 from holdfast.cli.discover import discover_command
 from holdfast.cli.watch import watch_command
 from holdfast.errors import HoldfastError
@@ -71,7 +71,8 @@ def demo(
     run_demo(Console(), Console(stderr=True), rows, batches, seed, directory)
 
 
-for _name, _command in ({"discover": discover_command} | COMMANDS | {"watch": watch_command}).items():
+_COMMANDS = {"discover": discover_command} | books.COMMANDS | stewards.COMMANDS | exchange.COMMANDS
+for _name, _command in (_COMMANDS | {"watch": watch_command}).items():
     app.command(name=_name)(_command)
 
 

@@ -15,6 +15,8 @@ from rich.console import Console
 from rich.markup import escape as plain
 from rich.table import Table
 
+from holdfast.errors import HoldfastError
+
 Record = dict[str, Any]
 
 
@@ -68,6 +70,18 @@ def print_table(console: Console, title: str, records: Sequence[Record], columns
         shown.add_row(*(_cell(record.get(column)) for column in columns))
     console.print(title, highlight=False, markup=False)
     console.print(shown)
+
+
+def print_records(name: str, records: Sequence[Record], columns: Sequence[str], format: Format) -> None:
+    """As table, json or csv."""
+    if format is Format.JSON:
+        print(as_json({name: [{c: r.get(c) for c in columns} for r in records]}))
+    elif format is Format.CSV:
+        print(as_csv(records, columns))
+    elif format is Format.TABLE:
+        print_table(Console(), name, records, columns)
+    else:
+        raise HoldfastError(f"{name} are printed as table, json or csv, not {format}")
 
 
 def _cell(value: Any) -> str:

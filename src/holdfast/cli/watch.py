@@ -10,9 +10,13 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from holdfast.cli.books import VIOLATED, FailOn, announce, fails
+from holdfast.cli.options import VIOLATED, FailOn, fails
 from holdfast.cli.output import Format
+from holdfast.cli.progress import announce
 from holdfast.errors import HoldfastError
+from holdfast.rulebook import Rulebook
+from holdfast.rules.rulefile import RuleEntry
+from holdfast.workflow.baseline import Baseline
 
 Record = dict[str, Any]
 
@@ -31,7 +35,6 @@ def watch_command(
     from holdfast.pipeline.config import Trigger, load_pipeline
     from holdfast.pipeline.session import running
     from holdfast.pipeline.stream import make_book, place_of, watch
-    from holdfast.rulebook import Rulebook
 
     if format not in (Format.TABLE, Format.JSON):
         raise HoldfastError(f"watch prints table or json, not {format}")
@@ -46,13 +49,22 @@ def watch_command(
         if make_book(config, spark):
             log.print(f"made the rulebook {config.book}", highlight=False)
         with Rulebook.open(config.book) as book:
-            severity = {entry.id: entry.severity for entry in book.entries}
             place, why = place_of(config, book)
             log.print(f"violations are searched in the {place}: {why}", highlight=False)
         teller = Teller(Console(), format)
         watch(config, spark, teller)
-    if fails({severity.get(rule, "error") for rule in teller.broken}, fail_on):
+    with Rulebook.open(config.book) as book:
+        broken: set[str] = {e.severity for e in book.entries if e.id in teller.broken and _alerts(book, e)}
+    if fails(broken, fail_on):
         raise typer.Exit(VIOLATED)
+
+
+def _alerts(book: Rulebook, entry: RuleEntry) -> bool:
+    """Whether a rule that got violations is beyond its tolerance, and beyond what is known of it."""
+    known = Baseline.of(book)
+    if known.count(entry.id) and not known.new_violations(book, entry.id, 1).num_rows:
+        return False
+    return entry.tolerance == 0 or book.error(entry.id) > entry.tolerance
 
 
 class Teller:

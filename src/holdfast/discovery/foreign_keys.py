@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from difflib import SequenceMatcher
@@ -10,10 +9,12 @@ from difflib import SequenceMatcher
 import numpy as np
 import numpy.typing as npt
 
+from holdfast.discovery.column_names import KEY_WORDS, words_of
 from holdfast.discovery.inclusion import Attribute, Inclusions, Pair
 from holdfast.discovery.wide_inclusion import WideInclusions
 from holdfast.rules.masks import Numbers
 from holdfast.rules.rule import Ind
+from holdfast.rules.wording import percent
 from holdfast.table.dictionary import NULL, Codes
 from holdfast.table.keys import groups
 from holdfast.table.kind import Kind
@@ -22,7 +23,6 @@ from holdfast.table.rows import Rows
 MOST_MISSING = 0.3  # share of the left values
 _MOST_COLUMNS = 4
 _ALIKE = 0.6  # names
-_KEY_WORDS = {"id", "key", "code", "no", "nr", "num", "number", "fk", "pk", "ref"}
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class ForeignKey:
     reasons: tuple[str, ...]
 
     def __str__(self) -> str:
-        lost = f", {_percent(self.missing)} of the values missing" if self.missing else ""
+        lost = f", {percent(self.missing)} of the values missing" if self.missing else ""
         return f"{self.rule} ({self.score:.2f}{lost}): {'; '.join(self.reasons)}"
 
 
@@ -69,7 +69,7 @@ def _composite(found: Inclusions, codes: Mapping[str, Codes], unique: npt.NDArra
         if there == codes[rule.right_table].shape[1] > 1:
             share = used / there
             key = f"{rule.right_table}({', '.join(rule.right)})"
-            reasons = (f"{key} has no duplicates", "the names are alike", f"{_percent(share)} of its values are used")
+            reasons = (f"{key} has no duplicates", "the names are alike", f"{percent(share)} of its values are used")
             yield ForeignKey(rule, 0.8 + 0.2 * share, 0.0, (), reasons)
 
 
@@ -82,7 +82,7 @@ def _suggestion(found: Inclusions, codes: Mapping[str, Codes], filled: Numbers, 
     score = 0.5 * alike + 0.2 * min(1.0, coverage)
     if alike >= _ALIKE:
         reasons.append("the names are alike")
-    reasons.append(f"{_percent(coverage)} of its values are used")
+    reasons.append(f"{percent(coverage)} of its values are used")
     if _counts_up(b, codes[b.table]) and alike < _ALIKE:
         reasons.append("but it counts up from a small number, so any small numbers are among its values")
     else:
@@ -102,10 +102,6 @@ def _suggestion(found: Inclusions, codes: Mapping[str, Codes], filled: Numbers, 
     )
 
 
-def _percent(share: float) -> str:
-    return f"{100 * share:.0f} %" if share >= 0.1 else f"{100 * share:.2g} %"
-
-
 def _counts_up(attribute: Attribute, rows: Codes) -> bool:
     """Whether a column is a surrogate id: whole numbers without large gaps from a small one on."""
     if attribute.column.kind is not Kind.INTEGER:
@@ -117,26 +113,20 @@ def _counts_up(attribute: Attribute, rows: Codes) -> bool:
 
 def _alike(left: Attribute, right: Attribute) -> float:
     """How alike the names are: the left column's with the right column's, or with its table's (customer, its id)."""
-    mine, theirs, table = (_words(text) for text in (left.column.name, right.column.name, right.table))
-    own = _words(left.table)
-    plain = [w for w in theirs if w not in _KEY_WORDS] or table
+    mine, theirs, table = (words_of(text) for text in (left.column.name, right.column.name, right.table))
+    own = words_of(left.table)
+    plain = [w for w in theirs if w not in KEY_WORDS] or table
     candidates = [theirs, table, table + theirs, plain]
-    if left.table != right.table and left.column.name == right.column.name and not set(mine) <= _KEY_WORDS:
+    if left.table != right.table and left.column.name == right.column.name and not set(mine) <= KEY_WORDS:
         return 1.0
-    stripped = [w for w in mine if w not in _KEY_WORDS and not (len(w) <= 2 and own and own[0].startswith(w))] or mine
+    stripped = [w for w in mine if w not in KEY_WORDS and not (len(w) <= 2 and own and own[0].startswith(w))] or mine
     return max(_similar(stripped, other) for other in candidates if other)
 
 
-def _words(name: str) -> list[str]:
-    """`custKey`, `cust_key` -> cust, key; a plural without its s."""
-    parts = re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+", name)
-    return [p.lower().removesuffix("s") if len(p) > 3 else p.lower() for p in parts]
-
-
 def _similar(mine: list[str], theirs: list[str]) -> float:
-    if set(mine) <= _KEY_WORDS:
+    if set(mine) <= KEY_WORDS:
         return 0.0
-    shared = [w for w in mine if w in theirs and w not in _KEY_WORDS]
+    shared = [w for w in mine if w in theirs and w not in KEY_WORDS]
     if shared:
         return 0.6 + 0.4 * len(shared) / max(len(mine), 1)
     return SequenceMatcher(None, "".join(mine), "".join(theirs)).ratio() * 0.8

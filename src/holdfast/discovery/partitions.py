@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -92,6 +93,10 @@ class Partitions:
             return self._keep(key, Partition(np.arange(self.rows, dtype=np.int32), self._whole()))
         last = min(key, key=lambda c: (self._distinct[c], c))
         return self._keep(key, self._refined(self.of(tuple(key - {last})), last))
+
+    def numbering(self, column: int) -> bytes:
+        """The same for columns whose values make the same groups of rows."""
+        return hashlib.sha256(self._numbers[column].tobytes()).digest()
 
     def _whole(self) -> Small:
         return np.array([self.rows] if self.rows > 1 else [], np.int32)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 import numpy.typing as npt
@@ -20,22 +20,30 @@ def rows_that_satisfy(
     predicates: Iterable[Predicate], schema: Schema, codes: Codes, words: TextDictionary, nulls: str
 ) -> Mask:
     """Which rows of codes[column, row] satisfy all predicates, whichever of t and s they speak of. O(rows)."""
-    kept = np.ones(codes.shape[1], dtype=bool)
+    return pairs_that_satisfy(predicates, schema, {"t": codes, "s": codes}, words, nulls)
+
+
+def pairs_that_satisfy(
+    predicates: Iterable[Predicate], schema: Schema, codes: Mapping[str, Codes], words: TextDictionary, nulls: str
+) -> Mask:
+    """The same of pairs of rows, given by the codes of t and of s, as many of each. O(pairs)."""
+    kept = np.ones(codes["t"].shape[1], dtype=bool)
     for predicate in predicates:
         kept &= _satisfies(predicate, schema, codes, words, nulls)
     return kept
 
 
-def _satisfies(predicate: Predicate, schema: Schema, codes: Codes, words: TextDictionary, nulls: str) -> Mask:
+def _satisfies(
+    predicate: Predicate, schema: Schema, codes: Mapping[str, Codes], words: TextDictionary, nulls: str
+) -> Mask:
+    cells = [codes[cell.row][schema.position(cell.column)] for cell in predicate.cells]
     if isinstance(predicate, IsNull):
-        null: Mask = codes[schema.position(predicate.cell.column)] == NULL
+        null: Mask = cells[0] == NULL
         return ~null if predicate.negated else null
-    left = codes[schema.position(predicate.left.column)]
     if isinstance(predicate.right, Cell):
-        right = codes[schema.position(predicate.right.column)]
-        columns = schema.column(predicate.left.column), schema.column(predicate.right.column)
-        return holds(predicate.op, *common_codes(columns[0], left, columns[1], right), nulls)
-    return _with_constant(predicate, schema, left, words, nulls)
+        columns = [schema.column(cell.column) for cell in predicate.cells]
+        return holds(predicate.op, *common_codes(columns[0], cells[0], columns[1], cells[1]), nulls)
+    return _with_constant(predicate, schema, cells[0], words, nulls)
 
 
 def _with_constant(predicate: Compare, schema: Schema, left: Codes, words: TextDictionary, nulls: str) -> Mask:

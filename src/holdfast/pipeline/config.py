@@ -116,7 +116,14 @@ class WebhookSink(_Model):
     limit: int = Field(20, ge=0, description="Violations listed for each rule.")
 
 
-Sink = Annotated[ParquetSink | DeltaSink | TableSink | WebhookSink, Field(discriminator="kind")]
+class AlertSink(_Model):
+    """People, through Apprise: of violations of accepted rules beyond tolerance and baseline. At least once."""
+
+    kind: Literal["alert"]
+    urls: list[str] = Field(min_length=1, description="Apprise addresses: mailto://, slack://, json://, ...")
+
+
+Sink = Annotated[ParquetSink | DeltaSink | TableSink | WebhookSink | AlertSink, Field(discriminator="kind")]
 
 
 class Trigger(_Model):
@@ -157,6 +164,7 @@ class Pipeline(_Model):
     executor: Literal["auto", "process", "spark"] = "auto"
     keep: int = Field(DEFAULT_KEEP, ge=1)
     sinks: list[Sink] = []
+    mask: list[str] = Field([], description="Columns whose values webhooks, alerts, reports and pages do not show.")
 
     @model_validator(mode="after")
     def _fits(self) -> Self:

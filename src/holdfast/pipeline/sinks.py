@@ -12,14 +12,19 @@ import logging
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 import pyarrow.parquet
 
-from holdfast.pipeline.config import DeltaSink, ParquetSink, Pipeline, Sink, TableSink, WebhookSink
+from holdfast.pipeline.config import AlertSink, DeltaSink, ParquetSink, Pipeline, Sink, TableSink, WebhookSink
 from holdfast.rulebook import Rulebook
+from holdfast.rules.bind import table_of
 from holdfast.store.directory import Directory, directory_at
+from holdfast.workflow.alerts import Alert, alerts_of, send
+from holdfast.workflow.decisions import Decisions
+from holdfast.workflow.masking import Mask
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -43,6 +48,7 @@ class Told:
     def __init__(self, name: str, book: Rulebook, version: int) -> None:
         self.record, violations, bad, found = book.events_of(version)
         self.name, self.version = name, version
+        self._book, self._found = book, found
         altered = self.record.get("altered", {}).get("rules", [])
         rules = [{"rule_id": e.id, "rule": e.rule, "change": "added"} for e in book.entries if e.id in altered]
         rules += [event | {"rule_id": event["id"]} | _names(event) for event in found]
@@ -63,6 +69,17 @@ class Told:
         for place, (name, value) in enumerate(signs.items()):
             table = table.add_column(place, name, pa.repeat(pa.scalar(value), table.num_rows))
         return table
+
+    @cached_property
+    def alerts(self) -> list[Alert]:
+        """What of it is worth waking somebody for."""
+        return alerts_of(self._book, self.record["violations"], self.tables[VIOLATIONS], self._found)
+
+    def hides(self, rule: str) -> bool:
+        """Whether the rows that violate a rule must not be named."""
+        entry = next((e for e in self._book.entries if e.id == rule), None)
+        mask = Mask(Decisions.of(self._book).masked, self._book.tables)
+        return entry is not None and mask.hides_names(table_of(entry.value, self._book.schemas))
 
     def filled(self) -> Iterator[tuple[str, pa.Table]]:
         """The tables that have rows."""
@@ -140,7 +157,10 @@ class WebhookWriter:
             return
         body = {"book": told.name, "version": told.version, "batch": told.record["batch"], "time": told.record["time"]}
         rules = [self._rule(told, i, *counts) for i, counts in changed.items()]
-        data = json.dumps(body | {"quarantined": told.record["quarantined"], "violations": rules}, default=str).encode()
+        alerts = {"alerts": [alert.record() for alert in told.alerts]}
+        data = json.dumps(
+            body | {"quarantined": told.record["quarantined"], "violations": rules} | alerts, default=str
+        ).encode()
         headers = {"Content-Type": "application/json", "Idempotency-Key": f"{told.name}/{told.version}"}
         request = urllib.request.Request(self._sink.url, data, headers | self._sink.headers, method="POST")
         with urllib.request.urlopen(request, timeout=_WAIT):
@@ -149,8 +169,22 @@ class WebhookWriter:
     def _rule(self, told: Told, rule: str, added: int, removed: int, total: int) -> dict[str, Any]:
         listed = told.tables[VIOLATIONS]
         rows = [r for r in listed.to_pylist() if r["rule_id"] == rule and r["change"] == "added" and r["t"] is not None]
-        pairs = [[json.loads(r[side]) for side in ("t", "s") if r[side] is not None] for r in rows[: self._sink.limit]]
+        rows = [] if told.hides(rule) else rows[: self._sink.limit]
+        pairs = [[json.loads(r[side]) for side in ("t", "s") if r[side] is not None] for r in rows]
         return {"rule": rule, "added": added, "removed": removed, "total": total, "pairs_added": pairs}
+
+
+class AlertWriter:
+    """One message for each version that is worth one."""
+
+    patient = True
+
+    def __init__(self, sink: AlertSink) -> None:
+        self._urls = sink.urls
+
+    def write(self, told: Told) -> None:
+        if told.alerts:
+            send(told.name, told.alerts, self._urls)
 
 
 def _writer(sink: Sink, spark: SparkSession | None) -> Writer:
@@ -158,6 +192,8 @@ def _writer(sink: Sink, spark: SparkSession | None) -> Writer:
         return ParquetWriter(sink)
     if isinstance(sink, WebhookSink):
         return WebhookWriter(sink)
+    if isinstance(sink, AlertSink):
+        return AlertWriter(sink)
     assert spark is not None
     if isinstance(sink, DeltaSink):
         return DeltaWriter(sink, spark)

@@ -7,6 +7,7 @@ is told. `run_batch` may run in another process (Spark Connect), so it is given 
 from __future__ import annotations
 
 import functools
+import logging
 import re
 import shutil
 import threading
@@ -21,16 +22,18 @@ from holdfast.pipeline.config import ROWS_IN_PROCESS, DeltaSource, JdbcSource, P
 from holdfast.pipeline.sinks import Outbox
 from holdfast.pipeline.sources import Batch, JdbcTables, jdbc_table, stream_of
 from holdfast.rulebook import Rulebook
-from holdfast.rules.rulefile import RuleEntry, entries_of
+from holdfast.rules.rulefile import RuleEntry
 from holdfast.store.directory import directory_at
 from holdfast.store.store import Store
 from holdfast.table.change import Feed
 from holdfast.table.read import schema_of
+from holdfast.workflow.decisions import ACCEPTED, adopt, file_of, write
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming import StreamingQuery
 
+log = logging.getLogger("holdfast")
 Record = dict[str, Any]
 OnVersion = Callable[[Record, Record | None], None]  # the record of a version, Spark's progress
 _POLL = 0.2
@@ -54,6 +57,7 @@ class Follower:
     def take(self, batch: Batch) -> None:
         """Applies a batch, unless it was applied already."""
         name, book = self.pipeline.name, self.book
+        self._adopt()
         if not book.knows(name, batch.id, batch.offsets):
             feeds = batch.read(book.tables)
             if self.pipeline.new_columns == "accept":
@@ -61,6 +65,13 @@ class Follower:
             book.apply(feeds, batch.id, source=name, on_error=self.pipeline.on_error, offsets=batch.offsets)
         self._outbox.deliver(book)
         book.forget()
+
+    def _adopt(self) -> None:
+        """Takes over what people decided about rules; a file that cannot be read changes nothing."""
+        try:
+            adopt(self.book)
+        except HoldfastError as error:
+            log.warning("decisions are not taken over: %s", error)
 
     def _accept_columns(self, feeds: list[Feed]) -> None:
         """Adds the columns that the feeds have and the tables do not."""
@@ -127,8 +138,13 @@ def make_book(pipeline: Pipeline, spark: SparkSession | None) -> bool:
     """Makes the rulebook from the tables, unless there is one; whether it did."""
     if directory_at(pipeline.book).names("manifests"):
         return False
-    rules = pipeline.rules if isinstance(pipeline.rules, str) else [_rule(rule) for rule in pipeline.rules]
-    Rulebook.create(
+    if isinstance(pipeline.rules, str):
+        decided = file_of([], Path(pipeline.rules))
+    else:
+        decided = file_of([_rule(rule) for rule in pipeline.rules])
+    if pipeline.mask:
+        decided.set_mask(pipeline.mask)
+    book = Rulebook.create(
         pipeline.book,
         {name: _base(pipeline, name, spark) for name in pipeline.tables},
         kinds=pipeline.kinds,
@@ -139,7 +155,7 @@ def make_book(pipeline: Pipeline, spark: SparkSession | None) -> bool:
         only_inserts=pipeline.only_inserts,
         max_error=pipeline.max_error,
         error=pipeline.error,
-        rules=entries_of(Path(rules) if isinstance(rules, str) else rules),
+        rules=[entry for entry in decided if entry.status == ACCEPTED],
         key={name: table.key for name, table in pipeline.tables.items() if table.key is not None},
         types={name: table.types for name, table in pipeline.tables.items() if table.types},
         exclude={name: table.exclude for name, table in pipeline.tables.items() if table.exclude} or None,
@@ -147,7 +163,10 @@ def make_book(pipeline: Pipeline, spark: SparkSession | None) -> bool:
         rule_nulls=pipeline.rule_nulls,
         keep=pipeline.keep,
         outbox=True,
-    ).close()
+    )
+    with book:
+        if book.path is not None:
+            write(book.path, decided)
     return True
 
 

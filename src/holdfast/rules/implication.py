@@ -54,11 +54,11 @@ def _order_implies(strong: Order, weak: Order) -> bool:
 
 
 def _dc_implies(strong: Dc, weak: Dc) -> bool:
-    atoms = _atoms(strong.predicates)
-    return any(atoms <= _atoms(side) for side in (weak.predicates, weak.mirrored()))
+    atoms = atoms_of(strong.predicates)
+    return any(atoms <= atoms_of(side) for side in (weak.predicates, weak.mirrored()))
 
 
-def _atoms(predicates: Iterable[Predicate]) -> frozenset[Atom]:
+def atoms_of(predicates: Iterable[Predicate]) -> frozenset[Atom]:
     found: set[Atom] = set()
     for p in predicates:
         if isinstance(p, IsNull):

@@ -85,6 +85,9 @@ class RuleFileModel(BaseModel):
     model_config = ConfigDict(extra="forbid", title="Holdfast rule file")
 
     version: Literal[1] = 1
+    mask: Annotated[
+        list[str], Field(description="columns whose values are not shown to people: `ssn` or `people.ssn`")
+    ] = []
     rules: list[RuleEntry] = []
 
 
@@ -107,6 +110,15 @@ class RuleFile:
         self._document = document
         self._place = place
         self.entries = _entries(document, place)
+
+    @property
+    def mask(self) -> list[str]:
+        """Columns whose values are not shown."""
+        return list(self._document.get("mask") or [])
+
+    def set_mask(self, columns: list[str]) -> None:
+        _validated(self._document | {"mask": columns}, self._place)
+        self._document["mask"] = columns
 
     @classmethod
     def empty(cls) -> RuleFile:

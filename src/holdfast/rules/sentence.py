@@ -1,11 +1,31 @@
-"""Rules in plain words."""
+"""Rules and violations in plain words, with the user's column names."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from holdfast.rules.names import Rank, by_name
-from holdfast.rules.rule import Fd, Ind, Key, Rule
+from holdfast.rules.operator import Op
+from holdfast.rules.predicate import Cell, Compare, IsNull, Predicate
+from holdfast.rules.rule import Dc, Fd, Ind, Key, Marked, Order, Rule, as_dc
+from holdfast.rules.wording import counted, listed, percent
+
+_THAN_OTHER = {
+    Op.EQ: "the same {}",
+    Op.NE: "a different {}",
+    Op.LT: "a smaller {}",
+    Op.LE: "a smaller or equal {}",
+    Op.GT: "a larger {}",
+    Op.GE: "a larger or equal {}",
+}
+_IS = {
+    Op.EQ: "equal to",
+    Op.NE: "different from",
+    Op.LT: "smaller than",
+    Op.LE: "smaller than or equal to",
+    Op.GT: "larger than",
+    Op.GE: "larger than or equal to",
+}
 
 
 def sentence(rule: Rule, rank: Rank = by_name, error: float = 0.0) -> str:
@@ -16,23 +36,152 @@ def sentence(rule: Rule, rank: Rank = by_name, error: float = 0.0) -> str:
     'No two rows have the same area and phone.'
     >>> sentence(parse("zip -> city"), error=0.004)
     'Rows with the same zip have the same city, nearly always (error 0.4 %).'
+    >>> sentence(parse("not(t.state = s.state and t.salary > s.salary and t.rate < s.rate)"))
+    'Of two rows with the same state, the one with a larger rate never has a smaller salary.'
+    >>> sentence(parse("{salary >} -> tax >="))
+    'A row with a smaller salary than another has a smaller or equal tax.'
+    >>> sentence(parse("not(t.low > t.high)"))
+    'low is never larger than high.'
     """
-    doubt = f", nearly always (error {100 * error:.2g} %)" if error else ""
+    doubt = f", nearly always (error {percent(error)})" if error else ""
     return f"{_claim(rule, rank)}{doubt}."
 
 
-def _claim(rule: Rule, rank: Rank) -> str:
-    if isinstance(rule, Key):
-        return f"No two rows have the same {_listed(sorted(rule.columns, key=rank))}"
-    if isinstance(rule, Fd) and not rule.left:
-        return f"{rule.right} is the same in every row"
-    if isinstance(rule, Fd):
-        return f"Rows with the same {_listed(sorted(rule.left, key=rank))} have the same {rule.right}"
+def standing(rule: Rule, count: int, rank: Rank = by_name) -> str:
+    """A rule as a sentence, with how many violations it has.
+
+    >>> from holdfast.rules.grammar import parse
+    >>> standing(parse("zip -> city"), 6)
+    'Rows with the same zip have the same city; 6 pairs of rows disagree.'
+    >>> standing(parse("key(id)"), 0)
+    'No two rows have the same id; this holds.'
+    """
+    if not count:
+        return f"{_claim(rule, rank)}; this holds."
     if isinstance(rule, Ind):
-        left, right = _listed(rule.left), _listed(rule.right)
+        return f"{_claim(rule, rank)}; {counted(count, 'row')} {'has' if count == 1 else 'have'} no partner."
+    if isinstance(rule, Dc) and rule.is_one_row:
+        return f"{_claim(rule, rank)}; {counted(count, 'row')} {'does' if count == 1 else 'do'} not comply."
+    return f"{_claim(rule, rank)}; {counted(count, 'pair')} of rows {'disagrees' if count == 1 else 'disagree'}."
+
+
+def clash(rule: Rule, t: object, s: object | None, values: Mapping[str, tuple[object, object | None]]) -> str:
+    """One violation as a sentence: what the two rows (or the row) have in the columns of the rule.
+
+    >>> from holdfast.rules.grammar import parse
+    >>> clash(parse("zip -> city"), 3, 7, {"zip": ("10115", "10115"), "city": ("Berlin", "Bonn")})
+    "Rows 3 and 7 have the same zip ('10115'), but city 'Berlin' and 'Bonn'."
+    """
+    if isinstance(rule, Ind):
+        cells = listed([f"{column} {value!r}" for column, (value, _) in values.items()])
+        return f"Row {t} has {cells}, which {rule.right_table} does not have."
+    if s is None:
+        return f"Row {t} has {listed([f'{column} {value!r}' for column, (value, _) in values.items()])}."
+    same = [f"{column} ({a!r})" for column, (a, b) in values.items() if a == b]
+    differ = [f"{column} {a!r} and {b!r}" for column, (a, b) in values.items() if a != b]
+    parts = [f"the same {listed(same)}"] if same else []
+    return f"Rows {t} and {s} have {', but '.join([*parts, listed(differ)] if differ else parts)}."
+
+
+def _claim(rule: Rule, rank: Rank) -> str:
+    if isinstance(rule, Ind):
+        left, right = listed(rule.left), listed(rule.right)
         return f"Every {left} of {rule.left_table} occurs as {right} of {rule.right_table}"
-    return f"It holds that {rule.text(rank)}"
+    if isinstance(rule, Order):
+        return _order(rule, rank)
+    if isinstance(rule, Key | Fd):
+        return _pairwise(as_dc(rule).predicates, rank)
+    return _one_row(rule, rank) if rule.is_one_row else _pairwise(_toward_larger(rule), rank)
 
 
-def _listed(names: Sequence[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+def _order(rule: Order, rank: Rank) -> str:
+    if not rule.left:
+        return f"No row has a larger {rule.right.column} than another"
+    end, marks = rule.right, sorted(rule.left, key=lambda mark: rank(mark.column))
+    if end.op is Op.EQ and all(mark.op is Op.EQ for mark in marks):
+        return f"Rows with the same {listed([mark.column for mark in marks])} have the same {end.column}"
+    same = [mark.column for mark in marks if mark.op is Op.EQ]
+    others = [_beside(mark) for mark in marks if mark.op is not Op.EQ]
+    if not others:
+        return (
+            f"No two rows have the same {listed(same)}"
+            if end.op is Op.LT
+            else f"Rows with the same {listed(same)} have the same {end.column}"
+        )
+    start = f"Of two rows with the same {listed(same)}, one" if same else "A row"
+    return f"{start} with {listed(others)} than {'the other' if same else 'another'} has {_beside(end)}"
+
+
+def _beside(mark: Marked) -> str:
+    return _THAN_OTHER[mark.op].format(mark.column)
+
+
+def _toward_larger(rule: Dc) -> frozenset[Predicate]:
+    """Of the two mirror images the one that begins with what is larger."""
+    first = [p for p in sorted(rule.predicates, key=lambda p: p.sort_key(by_name)) if isinstance(p, Compare)]
+    ordered = [p.op for p in first if p.is_pair and p.op not in (Op.EQ, Op.NE)]
+    return rule.mirrored() if ordered and ordered[0] in (Op.LT, Op.LE) else rule.predicates
+
+
+def _pairwise(predicates: Iterable[Predicate], rank: Rank) -> str:
+    """What no two rows do."""
+    parts = sorted(predicates, key=lambda p: p.sort_key(rank))
+    beside = [p for p in parts if isinstance(p, Compare) and p.is_pair and _column_pair(p)[0] == _column_pair(p)[1]]
+    if len(beside) < len(parts):
+        return _with_two_names(parts)
+    same = [p.left.column for p in beside if p.op is Op.EQ]
+    others = [p for p in beside if p.op is not Op.EQ]
+    if not others:
+        return f"No two rows have the same {listed(same)}"
+    if len(others) == 1:
+        (only,) = others
+        if only.op is Op.NE:
+            claim = f"the same {only.left.column}"
+            return (
+                f"Rows with the same {listed(same)} have {claim}"
+                if same
+                else f"{only.left.column} is the same in every row"
+            )
+    of = f"Of two rows with the same {listed(same)}" if same else "Of two rows"
+    *first, last = [_THAN_OTHER[p.op].format(p.left.column) for p in others]
+    return f"{of}, the one with {listed(first)} never has {last}" if first else f"{of}, none has {last}"
+
+
+def _column_pair(predicate: Compare) -> tuple[str, str]:
+    assert isinstance(predicate.right, Cell)
+    return predicate.left.column, predicate.right.column
+
+
+def _with_two_names(parts: Sequence[Predicate]) -> str:
+    """For rules that compare different columns of two rows: one row and the other are told apart."""
+    return f"There are no two rows of which {listed([_of_two(p) for p in parts])}"
+
+
+def _of_two(predicate: Predicate) -> str:
+    if isinstance(predicate, IsNull):
+        return f"{_whose(predicate.cell)} is {'not ' if predicate.negated else ''}empty"
+    if not isinstance(predicate.right, Cell):
+        return f"{_whose(predicate.left)} is {_IS[predicate.op]} {predicate.right}"
+    a, b = predicate.left, predicate.right
+    if a.column == b.column and predicate.op in (Op.EQ, Op.NE):
+        return f"{a.column} is {'the same' if predicate.op is Op.EQ else 'different'}"
+    return f"{_whose(a)} is {_IS[predicate.op]} {_whose(b)}"
+
+
+def _whose(cell: Cell) -> str:
+    return f"{'one' if cell.row == 't' else 'the other'}'s {cell.column}"
+
+
+def _one_row(rule: Dc, rank: Rank) -> str:
+    *others, last = sorted(rule.predicates, key=lambda p: p.sort_key(rank))
+    never = _of_one(last, " never")
+    return f"Where {listed([_of_one(p) for p in others])}, {never}" if others else never
+
+
+def _of_one(predicate: Predicate, adverb: str = "") -> str:
+    if isinstance(predicate, IsNull):
+        return f"{predicate.cell.column} is{adverb} {'filled' if predicate.negated else 'empty'}"
+    right = predicate.right.column if isinstance(predicate.right, Cell) else str(predicate.right)
+    if predicate.op is Op.NE and adverb:
+        return f"{predicate.left.column} is always equal to {right}"
+    return f"{predicate.left.column} is{adverb} {_IS[predicate.op]} {right}"

@@ -18,8 +18,8 @@ from holdfast.errors import RuleError, shown
 from holdfast.rules.bind import require_fits, require_policy, require_predicates_fit, table_of
 from holdfast.rules.grammar import parse
 from holdfast.rules.operator import Op
-from holdfast.rules.predicate import Cell, Constant, IsNull, Predicate
-from holdfast.rules.rule import Ind, Rule, as_dc
+from holdfast.rules.predicate import Cell, Compare, Constant, IsNull, Predicate
+from holdfast.rules.rule import Dc, Ind, Key, Rule, as_dc
 from holdfast.table.compare import LIMIT, mark
 from holdfast.table.dictionary import NULL
 from holdfast.table.kind import Kind
@@ -51,6 +51,28 @@ def violations_sql(
     require_fits(rule, tables)
     writer = _Writer(rule, tables, (key,) if isinstance(key, str) else tuple(key), nulls, dialect)
     return writer.query(where).sql(dialect=dialect, identify=True)
+
+
+def failing_rows_sql(
+    rule: Rule | str,
+    schemas: Schema | Mapping[str, Schema],
+    *,
+    key: Sequence[str] | str = (),
+    nulls: str = "sql",
+    dialect: str = "duckdb",
+    where: frozenset[Predicate] = frozenset(),
+) -> str:
+    """A query that returns each row that violates the rule, alone or as t of a pair, whole and once: what tools for
+    data quality want. A table needs no key where no row can violate the rule with itself, nor for a key rule.
+    """
+    if dialect not in DIALECTS:
+        raise RuleError(f"{shown(dialect)} is not one of the dialects {', '.join(DIALECTS)}")
+    require_policy(nulls)
+    rule = parse(rule) if isinstance(rule, str) else rule
+    tables = {"data": schemas} if isinstance(schemas, Schema) else dict(schemas)
+    require_fits(rule, tables)
+    writer = _Writer(rule, tables, (key,) if isinstance(key, str) else tuple(key), nulls, dialect)
+    return writer.failing(where).sql(dialect=dialect, identify=True)
 
 
 @dataclass(frozen=True)
@@ -88,23 +110,41 @@ class _Writer:
         same = e.and_(*[e.EQ(this=_cell("t", n), expression=_cell("s", n)) for n in self.key])
         return select.join(self.rows("s", where), on=e.and_(*conditions, e.not_(same)))
 
-    def inclusion(self, rule: Ind, where: frozenset[Predicate]) -> e.Select:
+    def failing(self, where: frozenset[Predicate]) -> e.Select:
+        require_predicates_fit(where, self.schema)
+        every = e.Column(this=e.Star(), table=e.to_identifier("t"))
+        select = e.Select().select(every).from_(self.rows("t", where))
+        if isinstance(self.rule, Ind):
+            return select.where(*self.without_partner(self.rule))
+        dc = as_dc(self.rule)
+        conditions = [self.predicate(p, self.nulls) for p in sorted(dc.written, key=str)]
+        if dc.is_one_row:
+            return select.where(*conditions)
+        if isinstance(self.rule, Key):
+            count = e.Select().select(e.Count(this=e.Star())).from_(self.rows("s", where)).where(*conditions)
+            return select.where(e.GT(this=count.subquery(), expression=e.Literal.number(1)))
+        if not _excludes_itself(dc, self.nulls):
+            if not self.key:
+                raise RuleError("SQL cannot tell a row from itself in a table without a key")
+            conditions.append(e.not_(e.and_(*[e.EQ(this=_cell("t", n), expression=_cell("s", n)) for n in self.key])))
+        inner = e.Select().select(e.Literal.number(1)).from_(self.rows("s", where)).where(*conditions)
+        return select.where(e.Exists(this=inner))
+
+    def without_partner(self, rule: Ind) -> list[e.Expr]:
         columns = list(zip(rule.left, rule.right, strict=True))
+        right = self.tables[rule.right_table]
         partner = [
-            self.compare(
-                Op.EQ,
-                self.value("t", self.schema.column(a)),
-                self.value("s", self.tables[rule.right_table].column(b)),
-                "sql",
-            )
+            self.compare(Op.EQ, self.value("t", self.schema.column(a)), self.value("s", right.column(b)), "sql")
             for a, b in columns
         ]
         inner = e.Select().select(e.Literal.number(1)).from_(_table(rule.right_table, "s")).where(*partner)
-        present = [_is_null(_cell("t", a), negated=True) for a, _ in columns]
+        return [*(_is_null(_cell("t", a), negated=True) for a, _ in columns), e.not_(e.Exists(this=inner))]
+
+    def inclusion(self, rule: Ind, where: frozenset[Predicate]) -> e.Select:
         select = e.Select().from_(self.rows("t", where))
         for name in self.key:
             select = select.select(e.alias_(_cell("t", name), f"t_{name}"))
-        return select.where(*present, e.not_(e.Exists(this=inner)))
+        return select.where(*self.without_partner(rule))
 
     def rows(self, alias: str, where: frozenset[Predicate]) -> e.Expr:
         """The table, or those of its rows that the filter leaves. A null never passes a filter."""
@@ -204,6 +244,14 @@ class _Value:
             e.Neg(this=e.Literal.number(2 * LIMIT + 2)),
         )
         return case.else_(e.Paren(this=e.Add(this=whole, expression=e.Paren(this=part))))
+
+
+def _excludes_itself(dc: Dc, nulls: str) -> bool:
+    """Whether no row violates it with itself: it compares a column with itself by <, > or, unless nulls differ, !=."""
+    beside = [
+        p for p in dc.predicates if isinstance(p, Compare) and p.is_pair and len({c.column for c in p.cells}) == 1
+    ]
+    return any(p.op in (Op.LT, Op.GT) or (p.op is Op.NE and nulls != "distinct") for p in beside)
 
 
 def _sqlite_floor(cell: e.Expr) -> e.Expr:

@@ -242,6 +242,13 @@ class Detector:
         index, numbers = next(entry for entry in self._groups[self._table[number]] if number in entry[1])
         return index, numbers.index(number)
 
+    def partners(self, number: int, ids: Ids, rows: Rows) -> Pairs:
+        """The violations of one rule in which these live rows are t."""
+        if self.checked[number].is_single:
+            return Pairs(ids[np.isin(ids, self.pairs(number, rows).t)])
+        index, place = self._index_of(number)
+        return index.partners(ids, rows.codes_of(ids), place)[0]
+
     def per_row(self, number: int, rows: Rows) -> tuple[Ids, np.ndarray]:
         """For each live row of the rule's table: in how many violations it is t (1 or 0 for rules about rows)."""
         ids = rows.ids()

@@ -55,8 +55,9 @@ class Explanation:
     clashes: list[Clash] = field(default_factory=list)
     causes: list[tuple[list[object], int, list[object], bool]] = field(default_factory=list)
 
-    def __str__(self) -> str:
-        lines = [f"{self.rule}: {self.count:,} violations"]
+    def summary(self) -> str:
+        """The worst rows, and what they share."""
+        lines = []
         if self.looked_at < self.count:
             lines.append(f"  (explained from the first {self.looked_at:,})")
         for row, count in self.worst:
@@ -64,6 +65,11 @@ class Explanation:
         for rows, pairs, remove, exact in self.causes:
             how = "fewest rows" if exact else "a few rows, found greedily,"
             lines.append(f"  {len(rows)} rows share a cause ({pairs} pairs); {how} to remove: {remove}")
+        return "\n".join(lines)
+
+    def __str__(self) -> str:
+        lines = [f"{self.rule}: {self.count:,} violations"]
+        lines += [self.summary()] if self.count else []
         for clash in self.clashes:
             sides = ", ".join(
                 f"{c}: {a!r} | {b!r}" if clash.s is not None else f"{c}: {a!r}" for c, (a, b) in clash.values.items()
@@ -99,12 +105,12 @@ def _clashes(item: Checked, pairs: Pairs, rows: Rows, words: TextDictionary) -> 
     made = []
     for i in range(len(pairs)):
         t, s = names[0][i], names[1][i] if len(ids) > 1 else None
-        values = {c: (cells[0][i][c], cells[1][i][c] if len(ids) > 1 else None) for c in _compared(item)}
+        values = {c: (cells[0][i][c], cells[1][i][c] if len(ids) > 1 else None) for c in compared_columns(item)}
         made.append(Clash(t, s, values))
     return made
 
 
-def _compared(item: Checked) -> list[str]:
+def compared_columns(item: Checked) -> list[str]:
     """The columns that the rule looks at."""
     if isinstance(item.rule, Ind):
         return list(item.rule.left)

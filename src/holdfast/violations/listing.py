@@ -8,12 +8,14 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from holdfast.errors import RuleError, shown
+from holdfast.errors import HoldfastError, RuleError, shown
 from holdfast.indexes.pairs import Ids, Pairs
 from holdfast.rules.grammar import parse
 from holdfast.rules.rule import Dc, Order, Rule
-from holdfast.table.dictionary import Codes, TextDictionary
+from holdfast.table.dictionary import NULL, Codes, TextDictionary
 from holdfast.table.encode import decode_column
+from holdfast.table.kind import Kind
+from holdfast.table.parse import parse_one
 from holdfast.table.rows import Rows
 from holdfast.table.schema import Schema
 from holdfast.violations.detect import Checked
@@ -37,6 +39,24 @@ def keys_of(schema: Schema, key: Sequence[str], codes: Codes, words: TextDiction
     """The keys of rows given by all their codes; a struct where the key is composite."""
     parts = [decode_column(schema.column(name), codes[schema.position(name)], words) for name in key]
     return parts[0] if len(parts) == 1 else pa.StructArray.from_arrays(parts, names=list(key))
+
+
+def row_named(table: str, rows: Rows, words: TextDictionary, text: str) -> int:
+    """The id of the row that is called so: by its key as people write it, or by its id where there is no key."""
+    if not rows.key:
+        found = int(text) if text.lstrip("-").isdigit() else -1
+        there = bool(np.isin(found, rows.ids()))
+    else:
+        wanted = np.full((len(rows.schema), 1), NULL)
+        for name, part in zip(rows.key, text.split(",") if len(rows.key) > 1 else [text], strict=False):
+            column = rows.schema.column(name)
+            code = words.find(part) if column.kind is Kind.TEXT else parse_one(column, part)
+            wanted[rows.schema.position(name)] = NULL if code is None else code
+        found = int(rows.find(wanted)[0])
+        there = found >= 0
+    if not there:
+        raise HoldfastError(f"{table} has no row {shown(text)} (rows go by {', '.join(rows.key) or 'their id'})")
+    return found
 
 
 def pair_table(pairs: Pairs, rows: Rows, words: TextDictionary, coming: Codes | None = None) -> pa.Table:
@@ -65,13 +85,19 @@ class RuleNames:
     def __init__(self, checked: Sequence[Checked], ids: Sequence[str]) -> None:
         self.checked, self.ids = list(checked), list(ids)
 
-    def find(self, wanted: str | Rule) -> Asked:
+    def known(self, wanted: str | Rule) -> int | None:
+        """The number of a rule, or None where it is not checked."""
         if isinstance(wanted, str) and wanted in self.ids:
-            return Asked(self.ids.index(wanted), False)
+            return self.ids.index(wanted)
         rule = parse(wanted) if isinstance(wanted, str) else wanted
-        for number, item in enumerate(self.checked):
-            if item.rule == rule:
-                return Asked(number, _flipped(rule) != _flipped(item.rule))
+        return next((number for number, item in enumerate(self.checked) if item.rule == rule), None)
+
+    def find(self, wanted: str | Rule) -> Asked:
+        number = self.known(wanted)
+        if number is not None:
+            by_id = isinstance(wanted, str) and wanted in self.ids
+            rule = self.checked[number].rule if by_id else parse(wanted) if isinstance(wanted, str) else wanted
+            return Asked(number, _flipped(rule) != _flipped(self.checked[number].rule))
         known = ", ".join(str(item.rule) for item in self.checked[:8])
         raise RuleError(f"{shown(str(wanted))} is not among the rules that are checked: {known}")
 

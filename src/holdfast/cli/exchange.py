@@ -1,0 +1,70 @@
+"""`holdfast export` and `holdfast import`: rules to other tools, and from other programs."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from holdfast.cli.options import Directory
+from holdfast.errors import HoldfastError
+from holdfast.exchange.contract import Contract
+from holdfast.exchange.dc_files import read_dcs
+from holdfast.exchange.forms import FORMS, export
+from holdfast.rulebook import Rulebook
+from holdfast.rules.rulefile import RuleFile
+from holdfast.rules.sentence import sentence
+from holdfast.rules.sql import DIALECTS
+from holdfast.rules.wording import counted
+from holdfast.workflow.decisions import ACCEPTED
+
+
+def export_command(
+    directory: Directory,
+    to: Annotated[str, typer.Option(help=f"The form: {', '.join(FORMS)}.", show_default=False)],
+    dialect: Annotated[str, typer.Option(help=f"For queries: {', '.join(DIALECTS)}.")] = "duckdb",
+    out: Annotated[Path | None, typer.Option(help="Write files into this directory; one alone goes to stdout.")] = None,
+    status: Annotated[
+        list[str] | None, typer.Option(help="Which rules: accepted (default), suggested. May be repeated.")
+    ] = None,
+) -> None:
+    """Give rules to other tools: SQL, dbt, Great Expectations, DQX, Soda, an ODCS data contract, Metanome."""
+    with Rulebook.open(directory) as book:
+        contract = Contract.of(book, directory.resolve().stem, status or [ACCEPTED])
+    if not contract.entries:
+        raise HoldfastError(f"{directory} has no {' or '.join(status or [ACCEPTED])} rules: holdfast rules {directory}")
+    files = export(contract, to, dialect)
+    for line in dict.fromkeys(contract.dropped):
+        print(f"holdfast: left out: {line}", file=sys.stderr)
+    if out is None and len(files) == 1:
+        print(next(iter(files.values())), end="")
+        return
+    if out is None:
+        raise HoldfastError(f"{len(files)} files: say where to, --out DIR ({', '.join(files)})")
+    for name, text in files.items():
+        (out / name).parent.mkdir(parents=True, exist_ok=True)
+        (out / name).write_text(text, encoding="utf-8")
+        print(out / name)
+
+
+def import_command(
+    file: Annotated[Path, typer.Argument(help="Denial constraints, a line each.", show_default=False)],
+    out: Annotated[Path | None, typer.Option(help="The rule file to write; stdout without it.")] = None,
+) -> None:
+    """Read denial constraints as other programs write them, and print a rule file for --rules."""
+    made = RuleFile.empty()
+    for rule in read_dcs(file):
+        made.add(rule, description=sentence(rule))
+    if out is None:
+        print(made.text(), end="")
+        return
+    if out.exists():
+        raise HoldfastError(f"{out} exists already")
+    made.save(out)
+    print(f"{out}: {counted(len(made.entries), 'rule')}")
+
+
+COMMANDS: dict[str, Callable[..., Any]] = {"export": export_command, "import": import_command}

@@ -1,0 +1,54 @@
+"""How far long work is, on stderr."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    TaskProgressColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+from rich.progress import Progress as Bar
+
+from holdfast.discovery.budget import Progress as SearchProgress
+from holdfast.violations.detect import Progress
+from holdfast.warm import is_warm
+
+
+@contextmanager
+def progress_bar(what: str) -> Iterator[Progress]:
+    """A bar on stderr for work that takes a while; none where stderr is not a terminal."""
+    console = Console(stderr=True)
+    columns = (
+        TextColumn(what),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("rows in indexes"),
+        TimeRemainingColumn(),
+    )
+    with Bar(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task(what)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+def announce() -> None:
+    """Says that the first use takes a while."""
+    if not is_warm():
+        print("holdfast: compiling the kernels once, about half a minute", file=sys.stderr, flush=True)
+
+
+@contextmanager
+def discovery_bar() -> Iterator[SearchProgress]:
+    """What is being done, and how far it is, on stderr."""
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
+    console = Console(stderr=True)
+    with Bar(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task("reading", total=1.0)
+        yield lambda what, share: bar.update(task, description=what, completed=share)

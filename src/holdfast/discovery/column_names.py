@@ -1,0 +1,21 @@
+"""What the names of columns tell."""
+
+from __future__ import annotations
+
+import re
+
+KEY_WORDS = {"id", "key", "code", "no", "nr", "num", "number", "fk", "pk", "ref"}
+
+
+def words_of(name: str) -> list[str]:
+    """The words of a name; a plural without its s.
+
+    >>> words_of("custKey"), words_of("order_items"), words_of("HTTPCode2")
+    (['cust', 'key'], ['order', 'item'], ['http', 'code', '2'])
+    """
+    parts = re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+", name)
+    return [p.lower().removesuffix("s") if len(p) > 3 else p.lower() for p in parts]
+
+
+def names_a_key(name: str) -> bool:
+    return bool(KEY_WORDS.intersection(words_of(name)))

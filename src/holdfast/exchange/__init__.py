@@ -1,0 +1,1 @@
+"""Rules to other tools, and from other programs."""

@@ -1,0 +1,129 @@
+"""What is exported: rules that were accepted, with their tables; and each as SQL, where it has no simpler form."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from holdfast.errors import RuleError
+from holdfast.rulebook import Rulebook
+from holdfast.rules.bind import table_of
+from holdfast.rules.operator import Op
+from holdfast.rules.predicate import Cell, Constant, IsNull
+from holdfast.rules.rule import Dc, Ind, Key, Rule
+from holdfast.rules.rulefile import RuleEntry
+from holdfast.rules.sentence import sentence
+from holdfast.rules.sql import failing_rows_sql
+from holdfast.table.options import TableOptions
+from holdfast.table.schema import Schema
+from holdfast.workflow.decisions import ACCEPTED, Decisions
+
+Files = dict[str, str]  # text by file name
+
+
+@dataclass(frozen=True)
+class Unique:
+    columns: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class NotNull:
+    column: str
+
+
+@dataclass(frozen=True)
+class Between:
+    """A column against a constant."""
+
+    column: str
+    never: Op
+    value: Constant
+
+
+@dataclass(frozen=True)
+class Below:
+    """`smaller` is never above `larger`; `strictly`: nor equal to it."""
+
+    smaller: str
+    larger: str
+    strictly: bool
+
+
+Shape = Unique | NotNull | Between | Below | Ind | None
+
+
+@dataclass(frozen=True)
+class Contract:
+    """Rules and tables. `dropped` collects what a form cannot say, and why."""
+
+    name: str
+    entries: Sequence[RuleEntry]
+    tables: Mapping[str, TableOptions]
+    dropped: list[str] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, book: Rulebook, name: str, status: Sequence[str] = (ACCEPTED,)) -> Contract:
+        return cls(name, Decisions.of(book).with_status(*status), book.tables)
+
+    def by_table(self) -> Iterator[tuple[str, TableOptions, list[RuleEntry]]]:
+        for name, options in self.tables.items():
+            yield name, options, [entry for entry in self.entries if self.table_of(entry) == name]
+
+    def table_of(self, entry: RuleEntry) -> str:
+        return table_of(entry.value, self.schemas)
+
+    @property
+    def schemas(self) -> dict[str, Schema]:
+        return {name: options.schema for name, options in self.tables.items()}
+
+    def query(self, entry: RuleEntry, dialect: str, called: Callable[[str], str] | None = None) -> str | None:
+        """A query of the rows that fail; None where SQL cannot say it, which is then noted. `called`: what stands for a
+        table, as it is."""
+        table = self.table_of(entry)
+        try:
+            text = failing_rows_sql(
+                entry.value,
+                self.schemas,
+                key=self.tables[table].key,
+                nulls=entry.nulls,
+                dialect=dialect,
+                where=entry.predicates,
+            )
+        except RuleError as error:
+            self.dropped.append(f"{entry.rule}: {error}")
+            return None
+        return text if called is None else _renamed(text, self.tables, called)
+
+
+def _renamed(text: str, tables: Iterable[str], called: Callable[[str], str]) -> str:
+    """A query with something else where tables stand."""
+    names = {name: called(name) for name in tables}
+    place = re.compile(rf"(FROM|JOIN) [\"`]({'|'.join(map(re.escape, names))})[\"`] AS")
+    return place.sub(lambda found: f"{found[1]} {names[found[2]]} AS", text)
+
+
+def shape_of(rule: Rule) -> Shape:
+    """The simple form of a rule, which most tools know; None for others."""
+    if isinstance(rule, Key):
+        return Unique(tuple(sorted(rule.columns)))
+    if isinstance(rule, Ind):
+        return rule
+    if not isinstance(rule, Dc) or len(rule.predicates) > 1:
+        return None
+    (only,) = rule.predicates
+    if isinstance(only, IsNull):
+        return None if only.negated else NotNull(only.cell.column)
+    if isinstance(only.right, Constant):
+        return Between(only.left.column, only.op, only.right) if only.op not in (Op.EQ, Op.NE) else None
+    if not rule.is_one_row or not isinstance(only.right, Cell):
+        return None
+    if only.op in (Op.GT, Op.GE):
+        return Below(only.left.column, only.right.column, only.op is Op.GE)
+    if only.op in (Op.LT, Op.LE):
+        return Below(only.right.column, only.left.column, only.op is Op.LE)
+    return None
+
+
+def words_of(entry: RuleEntry) -> str:
+    return entry.description or sentence(entry.value)

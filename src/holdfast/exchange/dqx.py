@@ -1,0 +1,56 @@
+"""DQX (Databricks Labs): a list of checks for each table, in Spark SQL."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from holdfast.exchange.contract import Contract, Files, NotNull, Unique, shape_of, words_of
+from holdfast.exchange.yaml_text import as_yaml, block
+from holdfast.rules.rule import Fd, Ind
+from holdfast.rules.rulefile import RuleEntry
+
+_SEVERITY = {"error": "error", "warn": "warn", "info": "warn"}
+
+
+def files(contract: Contract, _: str) -> Files:
+    made = {}
+    for name, options, entries in contract.by_table():
+        checks = []
+        for entry in entries:
+            function = _function(contract, entry, options.key)
+            if function is None:
+                continue
+            check: dict[str, Any] = {"name": entry.id.replace("-", "_"), "criticality": _SEVERITY[entry.severity]}
+            check |= {"check": {"function": function[0], "arguments": function[1]}}
+            checks.append(check | {"user_metadata": {"rule": entry.rule, "sentence": words_of(entry)}})
+        made[f"{name}.checks.yml"] = as_yaml(checks)
+    return made
+
+
+def _function(contract: Contract, entry: RuleEntry, key: tuple[str, ...]) -> tuple[str, dict[str, Any]] | None:
+    shape, rule = shape_of(entry.value), entry.value
+    plain = entry.filter is None and entry.nulls == "sql"
+    if plain and isinstance(shape, NotNull):
+        return "is_not_null", {"column": _quoted(shape.column)}
+    if plain and isinstance(shape, Unique):
+        return "is_unique", {"columns": [_quoted(c) for c in shape.columns]}
+    if plain and isinstance(shape, Ind):
+        left, right = ([_quoted(c) for c in side] for side in (shape.left, shape.right))
+        return "foreign_key", {"columns": left, "ref_columns": right, "ref_table": shape.right_table}
+    if plain and isinstance(rule, Fd) and rule.left:
+        aggregate: dict[str, Any] = {"column": _quoted(rule.right), "aggr_type": "count_distinct", "limit": 1}
+        return "is_aggr_not_greater_than", aggregate | {"group_by": [_quoted(c) for c in sorted(rule.left)]}
+    if not key:
+        contract.dropped.append(f"{entry.rule}: DQX joins what fails to the table by a key, which it has not")
+        return None
+    query = contract.query(entry, "spark", lambda t: "{{ data }}" if t == contract.table_of(entry) else f"`{t}`")
+    if query is None:
+        return None
+    names = ", ".join(_quoted(c) for c in key)
+    failing = f"SELECT {names}, true AS holdfast_fails FROM ({query})"
+    arguments = {"query": block(failing), "input_placeholder": "data", "merge_columns": list(key)}
+    return "sql_query", arguments | {"condition_column": "holdfast_fails", "msg": f"violates {entry.rule}"}
+
+
+def _quoted(column: str) -> str:
+    return column if column.isidentifier() else f"`{column.replace('`', '``')}`"

@@ -1,0 +1,82 @@
+"""Metanome's result files: a JSON object in each line, by kind of result."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from holdfast.exchange.contract import Contract, Files
+from holdfast.rules.operator import Op
+from holdfast.rules.predicate import Cell, Compare, Constant, IsNull
+from holdfast.rules.rule import Dc, Fd, Ind, Key, Order
+from holdfast.rules.rulefile import RuleEntry
+
+_NAMES = {"key": "uccs", "fd": "fds", "ind": "inds", "order": "ods", "dc": "dcs"}
+_PACKAGE = "de.metanome.algorithm_integration"
+_OPERATORS = {
+    Op.EQ: "EQUAL",
+    Op.NE: "UNEQUAL",
+    Op.LT: "LESS",
+    Op.LE: "LESS_EQUAL",
+    Op.GT: "GREATER",
+    Op.GE: "GREATER_EQUAL",
+}
+
+
+def files(contract: Contract, _: str) -> Files:
+    made: dict[str, list[str]] = {}
+    for entry in contract.entries:
+        result = _result(contract, entry)
+        if result is not None:
+            made.setdefault(f"{contract.name}_{_NAMES[entry.value.kind]}.json", []).append(json.dumps(result))
+    return {name: "\n".join(lines) + "\n" for name, lines in made.items()}
+
+
+def _result(contract: Contract, entry: RuleEntry) -> dict[str, Any] | None:
+    rule, table = entry.value, contract.table_of(entry)
+    if isinstance(rule, Key):
+        return {"type": "UniqueColumnCombination", "columnCombination": _combination(table, sorted(rule.columns))}
+    if isinstance(rule, Fd):
+        ends = {"determinant": _combination(table, sorted(rule.left)), "dependant": _column(table, rule.right)}
+        return {"type": "FunctionalDependency"} | ends
+    if isinstance(rule, Ind):
+        sides = {"dependant": _combination(table, rule.left), "referenced": _combination(rule.right_table, rule.right)}
+        return {"type": "InclusionDependency"} | sides
+    if isinstance(rule, Order):
+        contract.dropped.append(f"{entry.rule}: Metanome's order dependencies have no sign for each column")
+        return None
+    return _denial(contract, entry, rule, table)
+
+
+def _denial(contract: Contract, entry: RuleEntry, rule: Dc, table: str) -> dict[str, Any] | None:
+    predicates = []
+    for predicate in sorted(rule.predicates, key=str):
+        if isinstance(predicate, IsNull):
+            contract.dropped.append(f"{entry.rule}: Metanome has no tests for null")
+            return None
+        predicates.append(_predicate(predicate, table))
+    return {"type": "DenialConstraint", "predicates": predicates}
+
+
+def _predicate(predicate: Compare, table: str) -> dict[str, Any]:
+    made: dict[str, Any] = {"op": _OPERATORS[predicate.op], "index1": _row(predicate.left)}
+    made |= {"column1": _column(table, predicate.left.column)}
+    if isinstance(predicate.right, Constant):
+        return (
+            {"type": "de.metanome.algorithm_integration.PredicateConstant"} | made | {"constant": str(predicate.right)}
+        )
+    other = {"index2": _row(predicate.right), "column2": _column(table, predicate.right.column)}
+    return {"type": f"{_PACKAGE}.PredicateVariable"} | made | other
+
+
+def _row(cell: Cell) -> int:
+    return 0 if cell.row == "t" else 1
+
+
+def _column(table: str, column: str) -> dict[str, str]:
+    return {"tableIdentifier": table, "columnIdentifier": column}
+
+
+def _combination(table: str, columns: Sequence[str]) -> dict[str, Any]:
+    return {"columnIdentifiers": [_column(table, column) for column in columns]}

@@ -1,0 +1,14 @@
+"""Queries of the rows that fail, in one file: each returns nothing where its rule holds."""
+
+from __future__ import annotations
+
+from holdfast.exchange.contract import Contract, Files, words_of
+
+
+def files(contract: Contract, dialect: str) -> Files:
+    parts = []
+    for entry in contract.entries:
+        query = contract.query(entry, dialect)
+        if query is not None:
+            parts.append(f"-- {entry.id} ({entry.severity}): {entry.rule}\n-- {words_of(entry)}\n{query};\n")
+    return {f"{contract.name}.{dialect}.sql": "\n".join(parts)}

@@ -1,0 +1,135 @@
+"""The violations of one rule on the rows as they are: counted, listed in pages, of one row, explained."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from holdfast.indexes.pairs import Ids, Pairs
+from holdfast.indexes.rowtest import Mask, pairs_that_satisfy, rows_that_satisfy
+from holdfast.rules.bind import Schemas
+from holdfast.rules.rule import as_dc
+from holdfast.table.dictionary import Codes, TextDictionary
+from holdfast.table.encode import decode_table
+from holdfast.table.rows import Rows
+from holdfast.violations.detect import Checked, Detector
+from holdfast.violations.explain import Explanation, compared_columns, explanation
+from holdfast.violations.listing import names_of
+
+Record = dict[str, Any]
+LOOK_AT = 100_000  # violations that an explanation is made from
+
+
+@dataclass(frozen=True)
+class Violation:
+    """One violation for people: ids and names of the row and its partner (None for rules about rows), both rows whole,
+    and the columns that the rule compares."""
+
+    t: int
+    s: int | None
+    names: tuple[object, object | None]
+    rows: tuple[Record, Record | None]
+    compared: tuple[str, ...]
+
+    @property
+    def values(self) -> dict[str, tuple[object, object | None]]:
+        """The compared cells of both rows."""
+        left, right = self.rows
+        return {c: (left[c], None if right is None else right[c]) for c in self.compared}
+
+
+class Look:
+    """The violations of one rule of a detector that is loaded with these rows."""
+
+    def __init__(self, detector: Detector, number: int, rows: Mapping[str, Rows], words: TextDictionary) -> None:
+        self._detector, self._number, self._words = detector, number, words
+        self.item = detector.checked[number]
+        self.table = detector.table_of(number)
+        self._rows = rows[self.table]
+
+    @classmethod
+    def at(cls, item: Checked, schemas: Schemas, rows: Mapping[str, Rows], words: TextDictionary) -> Look:
+        """Any rule, sought now. O(rows), as a first check."""
+        detector = Detector([item], schemas, words)
+        detector.load(rows)
+        return cls(detector, 0, rows, words)
+
+    @property
+    def count(self) -> int:
+        return self._detector.counts[self._number]
+
+    @property
+    def error(self) -> float:
+        return self.item.error(self.count, len(self._rows))
+
+    @cached_property
+    def _per_row(self) -> tuple[Ids, np.ndarray]:
+        """The rows that are t of a violation, and after how many violations each of them ends."""
+        ids, counts = self._detector.per_row(self._number, self._rows)
+        there = counts > 0
+        return ids[there], np.cumsum(counts[there])
+
+    def count_rows(self) -> int:
+        """How many rows are in a violation, as t; for symmetric rules, all that are in one."""
+        return len(self._per_row[0])
+
+    def page(self, start: int, size: int) -> list[Violation]:
+        """The violations from `start` on, by t then s, without listing those before. O(rows) the first time."""
+        ids, ends = self._per_row
+        first, last = np.searchsorted(ends, [start, start + size - 1], side="right")
+        chosen = ids[first : last + 1]
+        if not len(chosen) or size <= 0:
+            return []
+        pairs = self._detector.partners(self._number, chosen, self._rows).ordered()
+        skipped = start - int(ends[first - 1] if first else 0)
+        t, s = pairs.t[skipped:], None if pairs.s is None else pairs.s[skipped:]
+        return self.shown(Pairs(t, s).first(size))
+
+    def of_row(self, row: int, most: int = 100) -> tuple[int, list[Violation]]:
+        """How many rows this row violates the rule with (1, where it does so alone), and the first of them; t and s are
+        exchanged only where that is the only way. O(rows): it meets every row."""
+        ids = self._rows.ids()
+        if self.item.is_single:
+            there = np.isin(np.array([row]), self._detector.pairs(self._number, self._rows).t)
+            return int(there.sum()), self.shown(Pairs(np.array([row], np.int64)[there]))
+        codes, mine = self._rows.codes(), np.repeat(self._rows.codes_of(np.array([row])), len(ids), axis=1)
+        as_t, as_s = (ids[self._meets({"t": t, "s": s}) & (ids != row)] for t, s in ((mine, codes), (codes, mine)))
+        as_s = as_s[~np.isin(as_s, as_t)]
+        t = np.concatenate([np.full(len(as_t), row), as_s])
+        return len(t), self.shown(Pairs(t, np.concatenate([as_t, np.full(len(as_s), row)])).first(most))
+
+    def _meets(self, codes: Mapping[str, Codes]) -> Mask:
+        """Which pairs violate the rule."""
+        item, schema = self.item, self._rows.schema
+        predicates = as_dc(item.rule).written  # type: ignore[arg-type]
+        found = pairs_that_satisfy(predicates, schema, codes, self._words, item.nulls)
+        for side in codes.values() if item.where else ():
+            found &= rows_that_satisfy(item.where, schema, side, self._words, "sql")
+        return found
+
+    def shown(self, pairs: Pairs) -> list[Violation]:
+        """Violations with their rows."""
+        sides = [side for side in (pairs.t, pairs.s) if side is not None]
+        names = [names_of(side, self._rows, self._words).to_pylist() for side in sides]
+        cells = [decode_table(self._rows.schema, self._rows.codes_of(side), self._words).to_pylist() for side in sides]
+        compared = tuple(compared_columns(self.item))
+        if len(sides) == 1:
+            return [
+                Violation(t, None, (name, None), (row, None), compared)
+                for t, name, row in zip(sides[0].tolist(), names[0], cells[0], strict=True)
+            ]
+        ids = [side.tolist() for side in sides]
+        return [
+            Violation(t, s, (a, b), (row, other), compared)
+            for t, s, a, b, row, other in zip(*ids, *names, *cells, strict=True)
+        ]
+
+    def explain(self, limit: int = 10, look_at: int = LOOK_AT, text: str | None = None) -> Explanation:
+        """The worst rows, their clashes and causes, from the first `look_at` violations."""
+        pairs = self._detector.pairs(self._number, self._rows, look_at)
+        shown = self.item.rule.as_written if text is None else text
+        return explanation(self.item, shown, self.count, pairs, self._rows, self._words, limit)

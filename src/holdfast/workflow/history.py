@@ -1,0 +1,213 @@
+"""How rules came about: born, broken, weakened, recovered, generalised, specialised; by which batch and which rows."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from itertools import pairwise
+from typing import Any
+
+import pyarrow as pa
+
+from holdfast.discovered import VACUOUS
+from holdfast.errors import RuleError
+from holdfast.outbox import ADDED, REMOVED
+from holdfast.rulebook import Rulebook
+from holdfast.rules.bind import table_of
+from holdfast.rules.grammar import parse
+from holdfast.rules.implication import implies
+from holdfast.rules.names import by_name, by_position
+from holdfast.rules.rule import Fd, Order, Rule
+from holdfast.violations.detect import Checked
+
+BORN, BROKEN, WEAKENED, IMPROVED, RECOVERED = "born", "broken", "weakened", "improved", "recovered"
+GENERALISED, SPECIALISED, ADOPTED, RETIRED = "generalised", "specialised", "adopted", "retired"
+Record = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Event:
+    """What happened to one rule in one version. `by`: the rows, the value or the number of violations that did it;
+    `into`: the rule that holds instead."""
+
+    version: int
+    batch: str
+    time: str
+    what: str
+    id: str
+    kind: str
+    rule: str
+    by: str | None = None
+    into: str | None = None
+
+    def record(self) -> Record:
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Point:
+    """A rule after a version: its violations, and its error."""
+
+    version: int
+    time: str
+    violations: int
+    error: float
+
+
+class History:
+    """The history of a rulebook, read once from its log."""
+
+    def __init__(self, book: Rulebook) -> None:
+        self._book = book
+        self._records = book.records()
+        self._times = {r["version"]: r["time"] for r in self._records}
+        self._found: dict[int, list[Record]] = defaultdict(list)
+        for event in book.rule_history().to_pylist():
+            self._found[event["version"]].append(event)
+
+    def events(self, rule: str | None = None) -> list[Event]:
+        """What happened, oldest first; to one rule, by id or text."""
+        made = [event for record in self._records for event in self._of(record)]
+        if rule is None:
+            return made
+        text = self._text(rule)
+        return [event for event in made if rule == event.id or text in (event.rule, event.into)]
+
+    def _text(self, rule: str) -> str:
+        """The text by which the log knows a rule."""
+        entry = next((e for e in self._book.entries if rule == e.id), None)
+        if entry is not None:
+            return entry.rule
+        schemas = list(self._book.schemas.values())
+        rank = by_position(schemas[0].names) if len(schemas) == 1 else by_name
+        try:
+            return parse(rule).text(rank)
+        except RuleError:
+            return rule
+
+    def _of(self, record: Record) -> Iterator[Event]:
+        yield from self._found_rules(record)
+        yield from self._checked_rules(record)
+
+    def _found_rules(self, record: Record) -> Iterator[Event]:
+        """A rule that went while a weaker one came was specialised into that; while a stronger one came, generalised.
+        Both are told with the rule that went, and a rule that came so was not born."""
+        events = self._found.get(record["version"], [])
+        values = {event["rule"]: parse(event["rule"]) for event in events}
+        others: dict[object, list[Record]] = defaultdict(list)
+        for event in events:
+            others[event["change"], _about(values[event["rule"]])].append(event)
+        for event in events:
+            value, change = values[event["rule"]], event["change"]
+            if change == VACUOUS:
+                yield self._event(record, event, VACUOUS)
+                continue
+            across = others[REMOVED if change == ADDED else ADDED, _about(value)]
+            stronger = next((e["rule"] for e in across if implies(values[e["rule"]], value)), None)
+            weaker = next((e["rule"] for e in across if implies(value, values[e["rule"]])), None)
+            if change == REMOVED:
+                what = GENERALISED if stronger is not None else SPECIALISED if weaker is not None else BROKEN
+                yield self._event(record, event, what, stronger or weaker)
+            elif stronger is None and weaker is None:
+                yield self._event(record, event, BORN)
+
+    def _event(self, record: Record, event: Record, what: str, into: str | None = None) -> Event:
+        by = None
+        if event["t"] is not None:
+            by = f"rows {_name(event['t'])} and {_name(event['s'])}"
+        elif event["value"] is not None:
+            by = f"value {event['value']}"
+        return Event(*_when(record), what, event["id"], event["kind"], event["rule"], by, into)
+
+    def _checked_rules(self, record: Record) -> Iterator[Event]:
+        entries = {entry.id: entry for entry in self._book.entries}
+        altered = record.get("altered", {})
+        for what, ids in ((ADOPTED, altered.get("rules", ())), (RETIRED, altered.get("retired", ()))):
+            for id_ in ids:
+                rule = entries[id_].rule if id_ in entries else id_
+                kind = entries[id_].value.kind if id_ in entries else id_.partition("-")[0]
+                yield Event(*_when(record), what, id_, kind, rule)
+        for id_, (added, removed, total) in record.get("violations", {}).items():
+            if id_ in entries and record["version"] and (added or removed):
+                what = _change(added, removed, total)
+                by = f"{added:,} violations came, {removed:,} went, {total:,} now"
+                rule, kind = entries[id_].rule, entries[id_].value.kind
+                yield Event(*_when(record), what, id_, kind, rule, by)
+
+    def trend(self, rule: str) -> list[Point]:
+        """The violations and the error of a checked rule after each version that touched it or its table."""
+        entry = self._book.entry(rule)
+        item = Checked(entry.value, entry.nulls, entry.predicates)
+        table, rows, total, made = table_of(entry.value, self._book.schemas), 0, None, []
+        for record in self._records:
+            counts = record["tables"].get(table)
+            rows += counts["inserted"] - counts["deleted"] if counts else 0
+            known = record.get("violations", {}).get(entry.id)
+            total = known[2] if known is not None else total
+            if total is not None and (counts or known is not None):
+                made.append(Point(record["version"], record["time"], total, item.error(total, rows)))
+        return made
+
+    def stability(self, rule: str) -> tuple[float, int]:
+        """The share of versions, since it is checked, in which a rule had no violations; and how often it broke."""
+        points = self.trend(rule)
+        held = [point.violations == 0 for point in points]
+        breaks = sum(before and not after for before, after in pairwise(held))
+        return (sum(held) / len(held) if held else 1.0), breaks
+
+    def counts(self) -> list[Record]:
+        """For each version: rows that came and went, rules that came and went, violations that came, went and stand."""
+        standing: dict[str, int] = {}
+        made = []
+        for record in self._records:
+            changed = record.get("violations", {})
+            for id_ in record.get("altered", {}).get("retired", ()):
+                standing.pop(id_, None)
+            standing |= {id_: counts[2] for id_, counts in changed.items()}
+            rows = {w: sum(t[w] for t in record["tables"].values()) for w in ("inserted", "deleted", "updated")}
+            rules = [sum(c[i] for c in record.get("rules", {}).values()) for i in (0, 1)]
+            made.append(
+                {"version": record["version"], "batch": str(record["batch"]), "time": record["time"]}
+                | rows
+                | {"rules_added": rules[0], "rules_removed": rules[1]}
+                | {"violations_added": sum(c[0] for c in changed.values())}
+                | {"violations_removed": sum(c[1] for c in changed.values())}
+                | {"violations": sum(standing.values())}
+            )
+        return made
+
+
+def _when(record: Record) -> tuple[int, str, str]:
+    return record["version"], str(record["batch"]), record["time"]
+
+
+def _change(added: int, removed: int, total: int) -> str:
+    before = total - added + removed
+    if not before:
+        return BROKEN
+    if not total:
+        return RECOVERED
+    return WEAKENED if total > before else IMPROVED
+
+
+def _about(rule: Rule) -> object:
+    """Rules that imply each other agree in this."""
+    if isinstance(rule, Fd):
+        return rule.kind, rule.table, rule.right
+    if isinstance(rule, Order):
+        return rule.kind, rule.table, rule.right.column
+    return rule.kind, rule.table
+
+
+def _name(text: str) -> str:
+    """A row's name, out of its JSON."""
+    value = json.loads(text)
+    return " ".join(f"{k}={v}" for k, v in value.items()) if isinstance(value, dict) else str(value)
+
+
+def table_of_events(events: Iterable[Event]) -> pa.Table:
+    fields: Sequence[str] = ("batch", "time", "what", "id", "kind", "rule", "by", "into")
+    schema = pa.schema([("version", pa.int64())] + [(name, pa.string()) for name in fields])
+    return pa.Table.from_pylist([event.record() for event in events], schema=schema)

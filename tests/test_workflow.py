@@ -1,0 +1,336 @@
+"""From suggestion to alert: decisions, baselines, masks, history, explanations."""
+
+from __future__ import annotations
+
+import json
+import threading
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import holdfast as hf
+from holdfast.cli.main import status_of
+from holdfast.errors import HoldfastError, RuleError, StoreError
+from holdfast.rules.rulefile import RuleFile
+from holdfast.workflow.alerts import alerts_of_batch, send
+from holdfast.workflow.baseline import Baseline
+from holdfast.workflow.decisions import ACCEPTED, FILE, REJECTED, SUGGESTED, Decisions, adopt, deciding
+from holdfast.workflow.history import History
+from holdfast.workflow.masking import HIDDEN, Mask
+from tests import naive
+from tests import strategies as hs
+from tests.conftest import cases
+
+PEOPLE = pa.table(
+    {
+        "id": [1, 2, 3, 4],
+        "zip": ["10115", "20095", "20095", "80331"],
+        "city": ["Berlin", "Hamburg", "Hamburg", "Munich"],
+        "ssn": ["a", "b", "c", "d"],
+    }
+)
+RULE = "zip -> city"
+
+
+@pytest.fixture
+def book(tmp_path):
+    with hf.Rulebook.create(
+        tmp_path / "book", PEOPLE, key="id", rules=[RULE], kinds=("key", "fd"), outbox=True
+    ) as made:
+        yield made
+
+
+def row(id_, zip_, city, ssn):
+    return pa.table({"id": [id_], "zip": [zip_], "city": [city], "ssn": [ssn]})
+
+
+def texts(entries):
+    return [entry.rule for entry in entries]
+
+
+# --- decisions --------------------------------------------------------------------------------------------------
+
+
+def test_what_was_decided_is_checked_and_the_rest_is_not(book):
+    with deciding(book) as decisions:
+        made = decisions.suggest(book.best(), "equal")
+        assert made and all(entry.status == SUGGESTED and entry.description for entry in made)
+        decisions.decide("key(ssn)", ACCEPTED, severity="warn", owner="ana", tolerance=0.1)
+        decisions.decide(RULE, "retired")
+    assert texts(book.entries) == [RULE]  # a decision counts when the writer takes it over
+    assert adopt(book) == 1 and texts(book.entries) == ["key(ssn)"]
+    assert adopt(book) is None
+    entry = book.entry("key(ssn)")
+    assert (entry.severity, entry.owner, entry.tolerance) == ("warn", "ana", 0.1)
+    with hf.Rulebook.open(book.path) as again:
+        assert texts(again.entries) == ["key(ssn)"] and again.count_violations("key(ssn)") == 0
+    what = {(event.what, event.rule if event.what == "adopted" else event.id) for event in History(book).events()}
+    assert what == {("adopted", "key(ssn)"), ("retired", hf.parse(RULE).id)}
+
+
+def test_a_rejected_rule_is_never_suggested_again(book):
+    wanted = next(r for r in book.best() if r.text == "city -> zip")
+    with deciding(book) as decisions:
+        decisions.decide("city -> zip", REJECTED)
+        assert wanted.text not in texts(decisions.suggest(book.best(), "equal"))
+    with deciding(book) as decisions:
+        assert decisions.suggest(book.best(), "equal") == []
+
+
+def test_comments_and_hand_edits_of_the_file_survive(book):
+    with deciding(book):
+        pass
+    path = book.path / FILE
+    path.write_text(path.read_text().replace("rules:", "# ours\nrules:") + "  - rule: key(ssn)  # ask ana\n")
+    assert adopt(book) is not None and texts(book.entries) == [RULE, "key(ssn)"]
+    with deciding(book) as decisions:
+        decisions.decide("key(ssn)", "retired")
+    assert "# ours" in path.read_text() and "# ask ana" in path.read_text()
+    assert adopt(book) is not None and texts(book.entries) == [RULE]
+
+
+@pytest.mark.parametrize("wrong", ["  - rule: zip -> town\n", "  - rule: zip ->\n", "nonsense: 1\n"])
+def test_a_bad_file_changes_nothing(book, wrong):
+    with deciding(book):
+        pass
+    path = book.path / FILE
+    path.write_text(path.read_text() + wrong)
+    with pytest.raises(HoldfastError, match=r"rules\.yml"):
+        adopt(book)
+    assert texts(book.entries) == [RULE] and book.version == 0
+
+
+def test_decisions_need_a_place_and_a_rule(book):
+    with pytest.raises(StoreError, match="memory"), deciding(hf.Rulebook.create(None, PEOPLE)):
+        pass
+    with deciding(book) as decisions, pytest.raises(RuleError, match="town"):
+        decisions.decide("zip -> town", ACCEPTED, book=book)
+    with deciding(book) as decisions, pytest.raises(RuleError, match="no rule with the id"):
+        decisions.decide("fd-nothing", ACCEPTED, book=book)
+    found = next(iter(book.found().of("key")))
+    with deciding(book) as decisions:
+        assert decisions.decide(found.id, ACCEPTED, book=book).value == found
+
+
+def test_decisions_of_several_threads_are_all_kept(book):
+    rules = [f"not(t.id < {n})" for n in range(8)]
+
+    def decide(rule):
+        with deciding(book) as decisions:
+            decisions.decide(rule, ACCEPTED)
+
+    threads = [threading.Thread(target=decide, args=(rule,)) for rule in rules]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert set(texts(Decisions.of(book).entries)) == {RULE, *rules}
+
+
+# --- baseline, tolerance, alerts --------------------------------------------------------------------------------
+
+
+def test_only_what_is_not_known_alerts(book):
+    out = book.apply(hf.Change(inserts=row(5, "10115", "Bonn", "e")))
+    (alert,) = alerts_of_batch(book, out)
+    assert (alert.rule, alert.added, alert.total) == (RULE, 2, 2) and set(alert.examples) == {(1, 5), (5, 1)}
+    known = Baseline.of(book).record(book, [RULE])
+    known.save(book.path / "baseline.parquet")
+    assert Baseline.of(book).count(hf.parse(RULE).id) == 2
+    book.apply(hf.Change(deletes=pa.table({"id": [5]})))
+    assert alerts_of_batch(book, book.apply(hf.Change(inserts=row(5, "10115", "Bonn", "e")))) == []  # known already
+    (alert,) = alerts_of_batch(book, book.apply(hf.Change(inserts=row(6, "10115", "Bern", "f"))))
+    assert alert.added == 4 and {frozenset(pair) for pair in alert.examples} == {frozenset({1, 6}), frozenset({5, 6})}
+    assert Baseline.of(book).new_violations(book, hf.parse(RULE).id, 10).num_rows == 4
+
+
+def test_a_tolerance_keeps_quiet_and_a_rule_that_discovery_lost_does_not(book):
+    with deciding(book) as decisions:
+        decisions.decide(RULE, ACCEPTED, tolerance=0.5)
+    adopt(book)
+    assert alerts_of_batch(book, book.apply(hf.Change(inserts=row(5, "10115", "Bonn", "e")))) == []
+    book.apply(hf.Change(deletes=pa.table({"id": [5]})))
+    out = book.apply(hf.Change(inserts=row(6, "10115", None, "f")))  # no violation in SQL; one where nulls are equal
+    (alert,) = alerts_of_batch(book, out)
+    assert alert.added == 0 and "no longer" in alert.message
+
+
+@contextmanager
+def listening():
+    """A real HTTP server that keeps what it is sent."""
+    got = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self):
+            got.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, *_):
+            pass
+
+    server = HTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield server.server_port, got
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def test_alerts_are_told_through_apprise(book):
+    alerts = alerts_of_batch(book, book.apply(hf.Change(inserts=row(5, "10115", "Bonn", "e"))))
+    with listening() as (port, got):
+        send("people", alerts, [f"json://127.0.0.1:{port}"])
+    assert "1 rule of people needs attention" in got[0]["title"] and RULE in got[0]["message"]
+    with pytest.raises(OSError, match="not be delivered"):
+        send("people", alerts, ["json://127.0.0.1:1"])
+    with pytest.raises(HoldfastError, match="does not know"):
+        send("people", alerts, ["nonsense"])
+
+
+# --- masks ------------------------------------------------------------------------------------------------------
+
+
+def test_masked_values_are_not_shown(tmp_path, capsys):
+    people = tmp_path / "people.csv"
+    people.write_text("id,zip,city,ssn\n1,10115,Berlin,secret1\n2,10115,Bonn,secret2\n")
+    book = str(tmp_path / "book")
+    options = ["--key", "ssn", "--rule", RULE, "--mask", "ssn", "--suggest", "0"]
+    assert status_of(["init", book, str(people), *options]) == 0
+    capsys.readouterr()
+    for arguments in (
+        ["explain", book, RULE],
+        ["explain", book, RULE, "--format", "json"],
+        ["explain", book, "--row", "secret1"],
+    ):
+        assert status_of(arguments) == 0
+        shown = capsys.readouterr().out
+        assert "secret" not in shown and "Bonn" in shown
+    with hf.Rulebook.open(book) as opened:
+        mask = Mask(Decisions.of(opened).masked, opened.tables)
+        assert mask.row("people", {"ssn": "x", "zip": 1}) == {"ssn": HIDDEN, "zip": 1}
+        assert mask.hides_names("people") and mask.name("people", "x", 3) == "#3" and mask.name("people", "x") == HIDDEN
+        insert = pa.table({"id": [3], "zip": [10115], "city": ["Ulm"], "ssn": ["secret3"]})
+        (alert,) = alerts_of_batch(opened, opened.apply(hf.Change(inserts=insert)))
+        assert alert.examples == () and "secret" not in alert.message
+
+
+# --- history ----------------------------------------------------------------------------------------------------
+
+
+def test_rules_are_born_broken_specialised_and_generalised(tmp_path):
+    table = pa.table({"a": [1, 2, 3], "b": [1, 1, 2], "c": [1, 1, 2]})
+    with hf.Rulebook.create(tmp_path / "b", table, kinds=("fd",), max_size=2) as book:
+        book.apply(hf.Change(inserts=pa.table({"a": [4], "b": [1], "c": [2]})))  # b -> c breaks
+        book.apply(hf.Change(inserts=pa.table({"a": [1], "b": [2], "c": [2]})))  # a -> b breaks; a, c -> b holds
+        book.apply(hf.Change(deletes=pa.table({"a": [1], "b": [2], "c": [2]})))  # and back
+        history = History(book)
+        by_version = {v: {(e.what, e.rule, e.into) for e in history.events() if e.version == v} for v in (1, 2, 3)}
+    assert ("broken", "b -> c", None) in by_version[1] or ("specialised", "b -> c", "a, b -> c") in by_version[1]
+    assert ("specialised", "a -> b", "a, c -> b") in by_version[2]
+    assert ("generalised", "a, c -> b", "a -> b") in by_version[3]
+    assert [e.version for e in history.events("a -> b")] == [2, 3]
+    broken = next(e for e in history.events() if e.version == 2 and e.rule == "a -> b")
+    assert broken.by == "rows 0 and 4"
+
+
+def test_violations_weaken_and_improve_a_rule(book):
+    book.apply(hf.Change(inserts=row(5, "10115", "Bonn", "e")))
+    book.apply(hf.Change(inserts=row(6, "10115", "Bern", "f")))
+    book.apply(hf.Change(deletes=pa.table({"id": [6]})))
+    book.apply(hf.Change(deletes=pa.table({"id": [5]})))
+    history = History(book)
+    mine = [e.what for e in history.events(hf.parse(RULE).id) if e.by and "violations" in e.by]
+    assert mine == ["broken", "weakened", "improved", "recovered"]
+    assert [(p.version, p.violations) for p in history.trend(RULE)] == [(0, 0), (1, 2), (2, 6), (3, 2), (4, 0)]
+    assert history.trend(RULE)[1].error == pytest.approx(2 / 20)
+    assert history.stability(RULE) == (2 / 5, 1)
+    assert [r["violations"] for r in history.counts()] == [0, 2, 6, 2, 0]
+
+
+# --- looking ----------------------------------------------------------------------------------------------------
+
+
+@given(data=st.data(), nulls=st.sampled_from(hs.POLICIES))
+@settings(max_examples=cases(60))
+def test_pages_and_rows_are_those_of_the_definition(data, nulls):
+    schema, rows = data.draw(hs.tables(rows=9))
+    rule = data.draw(hs.pair_rules(schema))
+    book = hf.Rulebook.create(None, hs.to_arrow(schema, rows))
+    look = book.look(rule, nulls)
+    expected = [pair if isinstance(pair, tuple) else (pair,) for pair in naive.violations(rule, rows, nulls)]
+    assert look.count == len(expected)
+    size = data.draw(st.integers(1, 5))
+    pages = [v for start in range(0, len(expected) + size, size) for v in look.page(start, size)]
+    assert [(v.t, v.s)[: len(pair)] for v, pair in zip(pages, expected, strict=True)] == expected
+    for id_ in range(len(rows)):
+        partners = {p for pair in expected if id_ in pair for p in pair if len(pair) == 1 or p != id_}
+        count, shown = look.of_row(id_)
+        assert count == len(shown) == len(partners)
+        assert {v.t if v.s is None or v.s == id_ else v.s for v in shown} == partners
+
+
+def test_any_rule_can_be_looked_at(book):
+    assert book.look("city -> zip").count == 0 and book.look("key(zip)").count == 2
+    assert book.look(RULE).count == book.count_violations(RULE)
+    assert book.row_named("3") == 2
+    with pytest.raises(HoldfastError, match="no row '9'"):
+        book.row_named("9")
+    (violation,) = book.look("key(zip)").page(1, 1)
+    assert violation.names == (3, 2) and violation.values == {"zip": ("20095", "20095")}
+
+
+# --- on the command line ----------------------------------------------------------------------------------------
+
+
+def test_a_steward_at_work(tmp_path, capsys):
+    def run(*arguments):
+        status = status_of([str(a) for a in arguments])
+        return status, capsys.readouterr().out
+
+    people, book = tmp_path / "people.csv", tmp_path / "book"
+    people.write_text("id,zip,city\n" + "".join(f"{n},{n % 5},town{n % 5}\n" for n in range(30)))
+    status, out = run("init", book, people, "--key", "id", "--kind", "fd", "--kind", "key")
+    assert status == 0 and "suggested" in out
+    suggested = [entry.rule for entry in RuleFile.load(book / FILE) if entry.status == SUGGESTED]
+    assert "key(id)" in suggested and "zip -> city" in suggested
+    status, out = run("rules", "accept", book, RULE, "--owner", "ana", "--severity", "warn")
+    assert status == 0 and "version 1 checks 1 rule" in out
+    assert run("rules", "reject", book, "city -> zip")[0] == 0
+    rules = json.loads(run("rules", book, "--format", "json")[1])["rules"]
+    assert {r["rule"]: r["status"] for r in rules if r["status"] != "suggested"} == {
+        RULE: "accepted",
+        "city -> zip": "rejected",
+    }
+    (tmp_path / "new.csv").write_text("_change_type,id,zip,city\ninsert,99,1,elsewhere\n")
+    with listening() as (port, got):
+        status, out = run(
+            "apply", book, tmp_path / "new.csv", "--fail-on", "warn", "--alert", f"json://127.0.0.1:{port}"
+        )
+    assert status == 1 and "6 violations came" not in out and "12 violations came" in out and len(got) == 1
+    assert run("rules", "baseline", book)[1] == f"{RULE}: 12 violations known\n"
+    assert json.loads(run("violations", book, "--new", "--format", "json")[1])["violations"] == []
+    events = json.loads(run("history", book, "--rule", RULE, "--format", "json")[1])["events"]
+    assert [e["what"] for e in events] == ["adopted", "broken", "broken"] or len(events) >= 2
+    assert "█" in run("history", book, "--chart")[1]
+    explained = json.loads(run("explain", book, "--row", "99", "--format", "json")[1])
+    assert explained["rules"][0]["count"] == 6
+    assert 'JOIN "people" AS "s"' in run("explain", book, RULE, "--sql", "duckdb")[1]
+    for wrong in (["rules", "accept", book], ["rules", "accept"], ["rules", book, "x"], ["explain", book]):
+        assert run(*wrong)[0] == 2
+
+
+def test_check_with_a_baseline(tmp_path, capsys):
+    people, known = tmp_path / "people.csv", tmp_path / "known.parquet"
+    people.write_text("id,zip,city\n1,1,a\n2,1,b\n")
+    check = ["check", str(people), "--rule", RULE, "--key", "id", "--baseline", str(known)]
+    assert status_of([*check, "--record"]) == 0 and known.exists()
+    assert status_of(check) == 0
+    people.write_text("id,zip,city\n1,1,a\n2,1,b\n3,1,c\n")
+    assert status_of(check) == 1
+    capsys.readouterr()
