@@ -15,14 +15,10 @@ PACKAGES = {
     "dbt": ("dbt-core==1.9.11", "dbt-duckdb==1.9.6"),
     "odcs": ("open-data-contract-standard==3.2.0", "jsonschema==4.26.0", "pyyaml==6.0.3"),
     "soda": ("soda-duckdb==4.28.0",),
+    "schemathesis": ("schemathesis==4.32.5",),
     "dqx": ("databricks-labs-dqx==0.17.0", "pyspark==4.0.1", "pandas==2.3.3"),
 }
-QUIET = {
-    "DO_NOT_TRACK": "1",
-    "SODA_DISABLE_TELEMETRY": "true",
-    "GX_ANALYTICS_ENABLED": "false",
-    "OTEL_SDK_DISABLED": "true",
-}
+QUIET = {"DO_NOT_TRACK": "1", "OTEL_SDK_DISABLED": "true", "GX_ANALYTICS_ENABLED": "false"}
 
 
 def tool(name: str) -> Path:

@@ -85,6 +85,11 @@ class Discovered:
     def __bool__(self) -> bool:
         return self._wanted is not None
 
+    @property
+    def is_made(self) -> bool:
+        """Whether the rules are there, and not only what they follow from."""
+        return self._made is not None
+
     def remember(self, facts: Mapping[str, Arrays]) -> None:
         """Facts from the store, to be added when rules are asked for; they are complete for the rows then."""
         self._facts = self._facts or {}

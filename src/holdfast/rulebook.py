@@ -32,6 +32,7 @@ from holdfast.loaded import Loaded
 from holdfast.outcome import Outcome
 from holdfast.rules.bind import require_fits, require_policy, require_predicates_fit, table_of
 from holdfast.rules.grammar import parse
+from holdfast.rules.predicate import Predicate
 from holdfast.rules.rule import Rule
 from holdfast.rules.rulefile import RuleEntry, as_entry
 from holdfast.rules.ruleset import RuleSet
@@ -748,6 +749,22 @@ class Rulebook:
         checked = self._names.checked[self._names.find(rule).number]
         return checked.error(self.count_violations(rule), self.count(table_of(checked.rule, self.schemas)))
 
+    def row(self, table: str, row: int) -> Record | None:
+        """One row by its id; None where there is none."""
+        self._require_usable()
+        rows = self._rows[self._name(table)]
+        if not np.isin(row, rows.ids()):
+            return None
+        (cells,) = decode_table(rows.schema, rows.codes_of(np.array([row], np.int64)), self._words).to_pylist()
+        return dict(cells)
+
+    def hold(self) -> None:
+        """Takes the right to write at once, so that no other process writes meanwhile."""
+        self._require_usable()
+        self._require_writable()
+        if self._store is not None:
+            self._store.acquire()
+
     def row_named(self, text: str, table: str | None = None) -> int:
         """The id of the row with a key given as text (`17`, or `a,b` for two columns), or the id itself where the table
         has no key."""
@@ -772,7 +789,12 @@ class Rulebook:
         if value is not None and nulls is None:
             with self._detecting():
                 return Look(self._detect(), value, self._rows, self._words)
-        item = Checked(parse(rule) if isinstance(rule, str) else rule, nulls or self._options["rule_nulls"])
+        return self.look_alone(rule, nulls or self.rule_nulls)
+
+    def look_alone(self, rule: str | Rule, nulls: str, where: frozenset[Predicate] = frozenset()) -> Look:
+        """The same of any rule, always sought now, without the rules that are checked."""
+        self._require_usable()
+        item = Checked(parse(rule) if isinstance(rule, str) else rule, nulls, where)
         return Look.at(item, self.schemas, self._rows, self._words)
 
     def explain(self, rule: str | Rule, limit: int = 10, look_at: int = LOOK_AT) -> Explanation:
@@ -829,6 +851,52 @@ class Rulebook:
             for r in self._quarantine.records
         ]
         return pa.Table.from_pylist(rows, schema=_QUARANTINE)
+
+    # --- following another process that writes ---------------------------------------------------------------
+
+    def refresh(self) -> list[dict[str, RowChange]] | None:
+        """Brings a book that is only looked at to the newest version: what each version since then did to the rows;
+        None where all was loaded anew, because rules or columns changed or a version in between is not kept any more.
+        O(size of the changes), but for that."""
+        self._require_usable()
+        assert self._store is not None
+        newest = Store.open(self._store.directory)
+        changes = self._changes_until(newest)
+        if changes is None:
+            self._store.release()
+            self._store, self._detector = newest, None
+            self._load()
+            return None
+        made = [self._catch_up(change) for change in changes]
+        self._store = newest
+        return made
+
+    def _changes_until(self, newest: Store) -> list[Mapping[str, Arrays]] | None:
+        """What the versions after this one changed."""
+        assert self._store is not None
+        try:
+            later = [newest.manifest_of(version) for version in range(self.version + 1, newest.version + 1)]
+            if any(manifest.meta != self._store.manifest.meta for manifest in later):
+                return None
+            return [newest.change(manifest.version) for manifest in later]
+        except (FileNotFoundError, StoreError):
+            return None
+
+    def _catch_up(self, change: Mapping[str, Arrays]) -> dict[str, RowChange]:
+        """Adds a version that another process made, to the rows and to all that follows from them."""
+        if WORDS in change:
+            self._words.merge(change[WORDS])
+        step = Step.from_states(change)
+        with self._detecting():
+            changes = {name: self._row_change(name, delta) for name, delta in step.rows.items()}
+            if self._detector is not None:
+                self._detector.apply(changes)
+            if self._found.is_made:
+                self._found.follow(changes, self._rows)
+            elif step.facts:
+                self._found.remember(step.facts)
+        self._merge(step)
+        return changes
 
     # --- closing --------------------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 
 import holdfast
-from holdfast.cli import books, exchange, stewards
+from holdfast.cli import books, exchange, pages, stewards
 from holdfast.cli.discover import discover_command
 from holdfast.cli.watch import watch_command
 from holdfast.errors import HoldfastError
@@ -72,6 +72,7 @@ def demo(
 
 
 _COMMANDS = {"discover": discover_command} | books.COMMANDS | stewards.COMMANDS | exchange.COMMANDS
+_COMMANDS |= pages.COMMANDS
 for _name, _command in (_COMMANDS | {"watch": watch_command}).items():
     app.command(name=_name)(_command)
 

@@ -32,6 +32,7 @@ class Groups(NamedTuple):
 _STEPS = 200_000  # between looks at the clock: some hundredths of a second
 _ROOM = 16_384
 _MANY, _SAMPLE = 50_000, 4_000  # edges from which on some of them are looked at first, and how many then
+_TOO_MANY = 200_000  # to look for those that contain others
 _LOCAL = 0.02  # of the edges: up to here following a change is faster than the search anew
 
 
@@ -131,6 +132,12 @@ def smallest(edges: Masks) -> Masks:
     order = np.argsort(counts, kind="stable")
     edges, keep = np.ascontiguousarray(edges[order]), np.empty(len(edges), np.int64)
     return edges[keep[: antichain(edges, counts[order], keep)]]
+
+
+def reduced(edges: Masks, groups: Groups) -> Masks:
+    """Edges with the same minimal covers: the smallest, or, where there are so many that covers of few vertices are
+    found from a sample of them, all different ones. Comparing millions with each other would never end."""
+    return distinct(edges) if groups.most is not None and len(edges) > _TOO_MANY else smallest(edges)
 
 
 def meets_all(covers: Masks, edges: Masks) -> npt.NDArray[np.bool_]:

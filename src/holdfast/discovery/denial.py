@@ -15,7 +15,7 @@ from math import floor
 import numpy as np
 
 from holdfast.discovery.budget import Budget
-from holdfast.discovery.cover import Groups, followed, smallest
+from holdfast.discovery.cover import Groups, followed, reduced
 from holdfast.discovery.near_cover import NearCovers
 from holdfast.discovery.space import WEAK, Bits, Space
 from holdfast.rules.implication import is_satisfiable
@@ -54,7 +54,7 @@ class DenialRules:
             self._near.update(lacks, counts, floor(self.max_error * self._pairs), budget)
             self.covers = self._near.covers
         else:
-            edges = smallest(lacks)
+            edges = reduced(lacks, self._groups)
             self.covers = followed(self.covers, self._edges, edges, atoms, groups=self._groups, budget=budget)
             self._edges = None if budget.ended else edges
 

@@ -48,6 +48,7 @@ class Follower:
         """Spark may be None where neither the executor nor a sink needs it."""
         self.pipeline = pipeline
         self.book = Rulebook.open(pipeline.book)
+        self.book.hold()
         if place_of(pipeline, self.book)[0] == "spark" and spark is not None:
             self.book.run_on(spark_executor(pipeline, spark))
         self._outbox = Outbox(pipeline, spark)

@@ -54,6 +54,7 @@ class Explanation:
     worst: list[tuple[object, int]] = field(default_factory=list)
     clashes: list[Clash] = field(default_factory=list)
     causes: list[tuple[list[object], int, list[object], bool]] = field(default_factory=list)
+    sizes: list[int] = field(default_factory=list)  # how many rows each cause has, of which some are named
 
     def summary(self) -> str:
         """The worst rows, and what they share."""
@@ -62,9 +63,9 @@ class Explanation:
             lines.append(f"  (explained from the first {self.looked_at:,})")
         for row, count in self.worst:
             lines.append(f"  row {row}: in {count:,} violations")
-        for rows, pairs, remove, exact in self.causes:
+        for (_, pairs, remove, exact), size in zip(self.causes, self.sizes, strict=True):
             how = "fewest rows" if exact else "a few rows, found greedily,"
-            lines.append(f"  {len(rows)} rows share a cause ({pairs} pairs); {how} to remove: {remove}")
+            lines.append(f"  {size} rows share a cause ({pairs} pairs); {how} to remove: {remove}")
         return "\n".join(lines)
 
     def __str__(self) -> str:
@@ -87,13 +88,15 @@ def explanation(
         made: list[Any] = names_of(np.array(ids, np.int64), rows, words).to_pylist()
         return made
 
+    found = causes(pairs)[:limit]
     return Explanation(
         rule=text,
         count=count,
         looked_at=len(pairs),
         worst=[(named([row])[0], number) for row, number in worst_rows(pairs, limit)],
         clashes=_clashes(item, pairs.first(limit), rows, words),
-        causes=[(named(c.rows[:limit]), c.pairs, named(c.remove), c.exact) for c in causes(pairs)[:limit]],
+        causes=[(named(c.rows[:limit]), c.pairs, named(c.remove), c.exact) for c in found],
+        sizes=[len(c.rows) for c in found],
     )
 
 

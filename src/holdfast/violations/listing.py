@@ -17,7 +17,7 @@ from holdfast.table.encode import decode_column
 from holdfast.table.kind import Kind
 from holdfast.table.parse import parse_one
 from holdfast.table.rows import Rows
-from holdfast.table.schema import Schema
+from holdfast.table.schema import Column, Schema
 from holdfast.violations.detect import Checked
 
 
@@ -50,13 +50,23 @@ def row_named(table: str, rows: Rows, words: TextDictionary, text: str) -> int:
         wanted = np.full((len(rows.schema), 1), NULL)
         for name, part in zip(rows.key, text.split(",") if len(rows.key) > 1 else [text], strict=False):
             column = rows.schema.column(name)
-            code = words.find(part) if column.kind is Kind.TEXT else parse_one(column, part)
-            wanted[rows.schema.position(name)] = NULL if code is None else code
+            wanted[rows.schema.position(name)] = _code(column, part, words)
         found = int(rows.find(wanted)[0])
         there = found >= 0
     if not there:
         raise HoldfastError(f"{table} has no row {shown(text)} (rows go by {', '.join(rows.key) or 'their id'})")
     return found
+
+
+def _code(column: Column, text: str, words: TextDictionary) -> int:
+    """The code of a value as people write it; that of null, which no key has, where there is none."""
+    if column.kind is Kind.TEXT:
+        found = words.find(text)
+        return NULL if found is None else found
+    try:
+        return parse_one(column, text)
+    except ValueError:
+        return NULL
 
 
 def pair_table(pairs: Pairs, rows: Rows, words: TextDictionary, coming: Codes | None = None) -> pa.Table:

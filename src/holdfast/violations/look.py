@@ -15,7 +15,7 @@ from holdfast.rules.bind import Schemas
 from holdfast.rules.rule import as_dc
 from holdfast.table.dictionary import Codes, TextDictionary
 from holdfast.table.encode import decode_table
-from holdfast.table.rows import Rows
+from holdfast.table.rows import RowChange, Rows
 from holdfast.violations.detect import Checked, Detector
 from holdfast.violations.explain import Explanation, compared_columns, explanation
 from holdfast.violations.listing import names_of
@@ -57,6 +57,11 @@ class Look:
         detector = Detector([item], schemas, words)
         detector.load(rows)
         return cls(detector, 0, rows, words)
+
+    def follow(self, changes: Mapping[str, RowChange]) -> None:
+        """Brings it to changes of the rows, which are not part of these yet. For a look with a detector of its own."""
+        self._detector.apply(changes)
+        self.__dict__.pop("_per_row", None)
 
     @property
     def count(self) -> int:

@@ -1,0 +1,48 @@
+"""`holdfast report` and `holdfast serve`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from holdfast.cli.options import Directory
+from holdfast.cli.progress import announce
+from holdfast.report.facts import require_ui
+from holdfast.report.page import report_html
+from holdfast.rulebook import Rulebook
+
+
+def report_command(
+    directory: Directory,
+    out: Annotated[Path | None, typer.Option(help="The file; <DIR>.html beside the rulebook without it.")] = None,
+) -> None:
+    """Write one HTML file about a rulebook: summary, top violations, rules, foreign keys, timeline."""
+    announce()
+    place = out or directory.resolve().with_suffix(".html")
+    with Rulebook.open(directory) as book:
+        text = report_html(book, directory.resolve().stem)
+    temporary = place.with_name(f".{place.name}.new")
+    temporary.write_text(text, encoding="utf-8")
+    temporary.replace(place)
+    print(place)
+
+
+def serve_command(
+    directory: Directory,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="The port on 127.0.0.1; 0 for any that is free.")] = 8733,
+) -> None:
+    """Show a rulebook in the browser, on this machine only; also while a stream writes it. Ctrl-C ends it.
+
+    The printed address has a token, without which rules cannot be accepted or rejected.
+    """
+    from holdfast.web.server import serve
+
+    require_ui("serve")
+    announce()
+    serve(directory, port)
+
+
+COMMANDS: dict[str, Callable[..., Any]] = {"report": report_command, "serve": serve_command}

@@ -1,0 +1,51 @@
+"""`holdfast report`: one HTML file that needs nothing else, readable in light and dark, and printable."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from typing import Any
+
+from holdfast.report.charts import rules_chart, trends_chart, violations_chart
+from holdfast.report.facts import KIND_NAMES, Facts, facts_of, references_of, require_ui
+from holdfast.report.graph import graph_svg
+from holdfast.rulebook import Rulebook
+from holdfast.rules.wording import counted, percent
+
+
+def environment(*packages: str) -> Any:
+    """Templates; everything that comes from data is escaped."""
+    from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
+
+    loaders = [PackageLoader(package) for package in ("holdfast.report", *packages)]
+    made = Environment(loader=ChoiceLoader(loaders), autoescape=True, undefined=StrictUndefined, trim_blocks=True)
+    made.filters |= {"percent": percent, "number": lambda n: "" if n is None else f"{n:,}"}
+    made.globals |= {"counted": counted, "kind_names": KIND_NAMES}
+    return made
+
+
+def report_html(book: Rulebook, name: str) -> str:
+    """The report of a rulebook as it is."""
+    require_ui("a report")
+    facts = facts_of(book, name)
+    template = environment().get_template("report.html")
+    text: str = template.render(facts=facts, style=style(), charts=_charts(facts), graph=_graph(book))
+    return text
+
+
+def style() -> str:
+    return files("holdfast.report").joinpath("templates/style.css").read_text(encoding="utf-8")
+
+
+def _charts(facts: Facts) -> list[tuple[str, str]]:
+    made = []
+    if len(facts.timeline) > 1:
+        made.append(("Violations of accepted rules", violations_chart(facts.timeline)))
+        if any(r["rules_added"] or r["rules_removed"] for r in facts.timeline[1:]):
+            made.append(("Found rules that came and went", rules_chart(facts.timeline[1:])))
+    if any(len(points) > 1 for points in facts.trends.values()):
+        made.append(("Error of the most violated rules", trends_chart(facts.trends)))
+    return made
+
+
+def _graph(book: Rulebook) -> str:
+    return graph_svg(list(book.schemas), references_of(book))

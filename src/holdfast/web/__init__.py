@@ -1,0 +1,1 @@
+"""A rulebook in the browser."""

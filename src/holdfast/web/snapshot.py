@@ -1,0 +1,247 @@
+"""A rulebook that a page looks at while another process may write it.
+
+Pages read a `View`, which never changes: the newest one is put in its place whenever a version appears, by a thread
+that follows the rulebook. What needs rows (violations, explanations) goes through a lock, one rule at a time.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from holdfast.discovery.interest import columns_of
+from holdfast.discovery.rank import Ranked
+from holdfast.errors import HoldfastError, StoreError
+from holdfast.report.facts import Facts, Line, line_of, line_of_ranked, references_of
+from holdfast.report.graph import graph_svg
+from holdfast.rulebook import Rulebook
+from holdfast.rules.bind import require_fits
+from holdfast.rules.grammar import parse
+from holdfast.rules.rule import KINDS, Ind, Rule
+from holdfast.rules.sentence import sentence
+from holdfast.store.store import MANIFESTS
+from holdfast.violations.look import Look
+from holdfast.workflow.decisions import FILE, Decisions, adopt, deciding
+from holdfast.workflow.history import Event, History
+from holdfast.workflow.masking import Mask
+
+log = logging.getLogger("holdfast")
+FOUND = "found"
+STATUS = ("accepted", "suggested", "rejected", "retired", FOUND)
+_LOOKS = 8  # rules whose violations are at hand
+_EVENTS = 500
+_POLL = 0.3
+
+
+@dataclass(frozen=True)
+class View:
+    """A version, for pages: everything that lists and overviews show."""
+
+    facts: Facts
+    lines: tuple[Line, ...]  # decided ones, then found ones: those worth reading, then all others
+    by_id: dict[str, Line]
+    events: tuple[Event, ...]
+    graph: str
+    number: int  # grows with every view
+
+    @property
+    def version(self) -> int:
+        return self.facts.version
+
+
+class Snapshot:
+    """The newest view of a rulebook."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self._lock = threading.RLock()
+        self._stop = threading.Event()
+        self._book = Rulebook.open(directory)
+        self._looks: OrderedDict[str, Look] = OrderedDict()
+        self._found: tuple[Line, ...] | None = None
+        self._best: list[Ranked] = []
+        self._seen = self._state()
+        self.view = self._view(0)
+        self._thread: threading.Thread | None = None
+
+    # --- following ------------------------------------------------------------------------------------------
+
+    def follow(self) -> None:
+        """Looks for new versions and decisions in a thread of its own, until `close`."""
+        self._thread = threading.Thread(target=self._run, name="holdfast-follow", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join()
+        self._book.close()
+
+    def _run(self) -> None:
+        while not self._stop.wait(_POLL):
+            try:
+                self.look_again()
+            except (HoldfastError, OSError) as error:  # a file in the making, or damaged: tried again
+                log.warning("the rulebook could not be read: %s", error)
+
+    def _state(self) -> tuple[str, float]:
+        """What tells whether something is new: the newest manifest, and the time of the decisions."""
+        newest = max((path.name for path in (self.directory / MANIFESTS).glob("[0-9]*.json")), default="")
+        file = self.directory / FILE
+        return newest, file.stat().st_mtime_ns if file.exists() else 0
+
+    def look_again(self) -> bool:
+        """Brings the view to the newest version and decisions; whether there was something new."""
+        state = self._state()
+        if state == self._seen:
+            return False
+        with self._lock:
+            before = self._book.version
+            changes = self._book.refresh()
+            if changes is None:
+                self._looks.clear()
+                self._found = None
+            for change in changes or ():
+                for look in self._looks.values():
+                    look.follow(change)
+            if any(record.get("rules") and any(map(any, record["rules"].values())) for record in self._since(before)):
+                self._found = None
+            self.view = self._view(self.view.number + 1)
+            self._seen = state
+        return True
+
+    def _since(self, version: int) -> Iterator[dict[str, Any]]:
+        return (record for record in self._book.records() if record["version"] > version)
+
+    def _view(self, number: int) -> View:
+        book = self._book
+        decided = [line_of(book, entry) for entry in Decisions.of(book).entries]
+        known = {line.rule for line in decided}
+        if self._found is None:
+            self._best = book.best()
+            self._found = tuple(_found_lines(book, self._best))
+        lines = (*decided, *(line for line in self._found if line.rule not in known))
+        history = History(book)
+        events = history.events()
+        facts = Facts(
+            name=self.directory.resolve().stem,
+            version=book.version,
+            time=book.records()[-1]["time"],
+            tables=tuple((table, book.count(table), len(schema)) for table, schema in book.schemas.items()),
+            lines=tuple(decided),
+            counts={kind: len(book.found().of(kind)) for kind in KINDS if len(book.found().of(kind))},
+            timeline=tuple(history.counts()),
+        )
+        by_id = {line.id: line for line in reversed(lines)}
+        graph = graph_svg(list(book.schemas), references_of(book))
+        return View(facts, lines, by_id, tuple(events[-_EVENTS:][::-1]), graph, number)
+
+    # --- lists ----------------------------------------------------------------------------------------------
+
+    def rules(
+        self, search: str = "", kind: str = "", column: str = "", status: str = "", page: int = 1, size: int = 50
+    ) -> tuple[int, list[Line]]:
+        """The number of rules that fit, and a page of them. O(rules)."""
+        words = search.lower().split()
+        tests: list[Callable[[Line], bool]] = []
+        if kind:
+            tests.append(lambda line: line.kind == kind)
+        if status:
+            tests.append(lambda line: line.status == status)
+        if words:
+            tests.append(lambda line: all(word in line.rule.lower() for word in words))
+        if column:
+            tests.append(lambda line: column in line.rule and column in _columns(parse(line.rule)))
+        fitting = [line for line in self.view.lines if all(test(line) for test in tests)] if tests else self.view.lines
+        shown = fitting[(page - 1) * size : page * size]
+        return len(fitting), [line if line.sentence else _said(line) for line in shown]
+
+    def line(self, rule_id: str) -> Line | None:
+        line = self.view.by_id.get(rule_id)
+        return line if line is None or line.sentence else _said(line)
+
+    # --- rows -----------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def looking(self, line: Line) -> Iterator[tuple[Rulebook, Look, Mask]]:
+        """The violations of a rule, while nothing changes."""
+        with self._lock:
+            nulls = self._nulls(line)
+            look = self._looks.get(line.id)
+            if look is None or look.item.nulls != nulls:
+                look = self._look(line, nulls)
+            self._looks[line.id] = look
+            self._looks.move_to_end(line.id)
+            while len(self._looks) > _LOOKS:
+                self._looks.popitem(last=False)
+            yield self._book, look, self._mask()
+
+    def _look(self, line: Line, nulls: str) -> Look:
+        """With a detector of its own, so that the others need not be built."""
+        entry = next((e for e in self._book.entries if e.id == line.id), None)
+        where = entry.predicates if entry is not None else frozenset()
+        return self._book.look_alone(line.rule, nulls, where)
+
+    def _nulls(self, line: Line) -> str:
+        decided = next((e for e in Decisions.of(self._book).entries if e.id == line.id), None)
+        return decided.nulls if decided is not None else self._book.discovery_nulls
+
+    def _mask(self) -> Mask:
+        return Mask(Decisions.of(self._book).masked, self._book.tables)
+
+    @contextmanager
+    def book(self) -> Iterator[tuple[Rulebook, Mask]]:
+        """The rulebook, while nothing changes."""
+        with self._lock:
+            yield self._book, self._mask()
+
+    def history_of(self, line: Line) -> tuple[list[Event], list[Any]]:
+        """What happened to a rule, and its violations after each version, where it is checked."""
+        with self._lock:
+            history = History(self._book)
+            checked = any(entry.id == line.id for entry in self._book.entries)
+            return history.events(line.rule)[::-1], history.trend(line.id) if checked else []
+
+    # --- deciding -------------------------------------------------------------------------------------------
+
+    def decide(self, line: Line, status: str, **fields: Any) -> str:
+        """Writes a decision into the file; it counts at once, or, where another process writes the rulebook, with its
+        next batch. Says which."""
+        with self._lock:
+            require_fits(parse(line.rule), self._book.schemas)
+            with deciding(self._book) as decisions:
+                if line.status == FOUND:
+                    fields["nulls"] = self._book.discovery_nulls
+                decisions.decide(line.rule, status, book=None, **fields)
+            try:
+                with Rulebook.open(self.directory) as writer:
+                    adopt(writer)
+                said = "counts from now on"
+            except StoreError:
+                said = "counts with the next batch: another process writes this rulebook"
+            self.look_again()
+        return said
+
+
+def _found_lines(book: Rulebook, best: Sequence[Ranked]) -> Iterator[Line]:
+    """Those worth reading with their reasons, then all others by text; their sentences are made when they are shown."""
+    known = {ranked.text for ranked in best}
+    yield from (line_of_ranked(ranked) for ranked in best)
+    for block in book.found().blocks:
+        for rule, text, error, _ in block.with_details():
+            if text not in known:
+                yield Line(rule.id, block.kind, text, "", FOUND, error=error)
+
+
+def _said(line: Line) -> Line:
+    return replace(line, sentence=sentence(parse(line.rule), error=line.error))
+
+
+def _columns(rule: Rule) -> frozenset[str]:
+    return frozenset((*rule.left, *rule.right)) if isinstance(rule, Ind) else columns_of(rule)
