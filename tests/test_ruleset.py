@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import holdfast as hf
 from holdfast import RuleSet, parse
 from holdfast.rules.rule import as_dc
 from tests import strategies as hs
@@ -85,3 +87,14 @@ def test_it_can_be_shown_and_exported():
     assert repr(rules) == "<RuleSet: 1 key, 1 fd>"
     assert list(rules.to_pandas()["text"]) == ["key(`<b>`)", "a -> b"]
     assert RuleSet().texts() == [] and RuleSet().complete
+
+
+def test_tables_in_notebooks_are_bounded_and_escaped():
+    many = hf.discover(pa.table({f"<c{i}>": [1, 2, 3] for i in range(12)}), ("fd", "key"))
+    shown = RuleSet(many.blocks)._repr_html_()
+    assert shown.count("<tr>") == 51 and "more</p>" in shown and "<c1>" not in shown and "onclick" in shown
+    assert "<c1>" not in many._repr_html_() and "worth reading" in many._repr_html_()
+    book = hf.Rulebook.create(None, pa.table({"a": ["<x>", "y"], "b": [1, 2]}), rules=["a -> b"], kinds=("fd",))
+    out = book.apply(hf.Change(inserts=pa.table({"a": ["<x>"], "b": [3]})))
+    assert "1 inserted" in out._repr_html_() and "a -&gt; b" in out._repr_html_()
+    assert "<x>" not in book.explain("a -> b")._repr_html_()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import os
 import tempfile
 from collections.abc import Mapping
@@ -11,10 +10,12 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from holdfast.errors import HoldfastError, NotAvailable, shown
+from holdfast.html_table import html_table
 from holdfast.indexes.named import DEFAULT
 from holdfast.rulebook import Rulebook
 from holdfast.rules.rule import Rule
 from holdfast.rules.rulefile import RuleEntry, Rules, entries_of
+from holdfast.rules.sentence import standing
 from holdfast.table.options import Names
 from holdfast.violations.detect import Progress
 from holdfast.violations.explain import Explanation
@@ -111,7 +112,5 @@ class Found:
         return "\n".join(["  violations  rule", *lines])
 
     def _repr_html_(self) -> str:
-        rows = "".join(
-            f"<tr><td>{self.count(e.id):,}</td><td><code>{html.escape(e.rule)}</code></td></tr>" for e in self.entries
-        )
-        return f"<table><tr><th>violations</th><th>rule</th></tr>{rows}</table>"
+        rows = [(self.count(e.id), self.error(e.id), e.rule, standing(e.value, self.count(e.id))) for e in self.entries]
+        return html_table(["violations", "error", "rule", "sentence"], rows, len(rows))

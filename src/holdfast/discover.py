@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from html import escape
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from holdfast.discovery.wanted import DEFAULT_KINDS, OF_ONE_TABLE, CrossColumns,
 from holdfast.errors import HoldfastError, shown
 from holdfast.executors.executor import Cancellation, Cancelled, Executor
 from holdfast.executors.threads import ThreadExecutor
+from holdfast.html_table import html_table
 from holdfast.loaded import Loaded
 from holdfast.rules.plain import plain_minimal
 from holdfast.rules.rule import Fd
@@ -50,6 +52,12 @@ class Profile(RuleSet):
         if self.data is None or self.wanted is None:
             return []
         return self.data.best(self, self.wanted.nulls, most, weights, least)
+
+    def _repr_html_(self) -> str:
+        best = self.best()
+        rows = [(r.kind, r.score, r.text, r.sentence, "; ".join((*r.notes, *r.reasons))) for r in best]
+        shown = html_table(["kind", "score", "rule", "sentence", "why"], rows, len(rows), most=len(rows))
+        return f"<p>{escape(repr(self))}; those worth reading:</p>{shown}"
 
     @property
     def foreign_keys(self) -> list[ForeignKey]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import tempfile
 import time
@@ -51,6 +52,7 @@ def run_demo(out: Console, log: Console, rows: int, batches: int, seed: int, dir
         shown.require_all()
         _show_last_break(out, pipeline.book, changes)
         _show_summary(out, pipeline.book, place)
+        _write_report(out, pipeline.book, None if directory is None else place)
         log.print(f"done in {time.perf_counter() - started:.1f} s", highlight=False)
 
 
@@ -152,6 +154,20 @@ def _show_last_break(out: Console, book: str, changes: list[Batch]) -> None:
                 out.print(f"as of batch {batch.number}:", highlight=False)
                 out.print(str(then.explain(planted.rule, limit=3)), highlight=False, markup=False)
             return
+
+
+def _write_report(out: Console, book: str, place: Path | None) -> None:
+    """What a person would look at; it stays when a temporary directory goes."""
+    if any(importlib.util.find_spec(name) is None for name in ("jinja2", "altair", "vl_convert")):
+        out.print("no report: pip install 'holdfast[ui]'", highlight=False, markup=False)
+        return
+    from holdfast.report.page import report_html
+
+    if place is None:
+        place = Path(tempfile.mkdtemp(prefix="holdfast-report-"))
+    with Rulebook.open(book) as opened:
+        (place / "demo.html").write_text(report_html(opened, "demo"), encoding="utf-8")
+    out.print(f"report: {place / 'demo.html'}", highlight=False, markup=False, soft_wrap=True)
 
 
 def _show_summary(out: Console, path: str, place: Path) -> None:

@@ -179,12 +179,12 @@ def _worst(book: Rulebook, line: Line, mask: Mask) -> Worst:
     return Worst(line, look.table, look.count_rows(), shown, causes_of(look, mask))
 
 
-def causes_of(look: Look, mask: Mask, most: int = 5) -> tuple[str, ...]:
-    """What rows have in common, and what to remove, in words."""
+def causes_of(look: Look, mask: Mask, most: int = 5, look_at: int = 10_000) -> tuple[str, ...]:
+    """What rows have in common, and what to remove, in words; from the first violations."""
     if mask.hides_names(look.table):
         return ()
-    made = []
-    explained = look.explain(most)
+    made = [f"of the first {look_at:,} violations:"] if look.count > look_at else []
+    explained = look.explain(most, look_at)
     for (_, pairs, remove, exact), size in zip(explained.causes, explained.sizes, strict=True):
         names = ", ".join(str(name) for name in remove[:most]) + (" ..." if len(remove) > most else "")
         how = "the fewest rows to remove" if exact else "a few rows to remove, found greedily"

@@ -7,21 +7,23 @@ DCs) and, for FDs and order dependencies, a conclusion.
 
 from __future__ import annotations
 
-import html
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import islice
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from holdfast.html_table import MOST, html_table
 from holdfast.rules.masks import Masks, has, mask_of, sizes, unpack, words_for
 from holdfast.rules.names import Rank, by_name, by_position
 from holdfast.rules.operator import Op, Weak
 from holdfast.rules.predicate import Compare, IsNull
 from holdfast.rules.rule import KINDS, Dc, Fd, Ind, Key, Marked, Order, Rule
+from holdfast.rules.sentence import sentence
 from holdfast.table.keys import groups
 
 Item = Any  # a column name, a pair of columns, (column, Weak), or a predicate's (operands, Weak) or IsNull
@@ -263,11 +265,16 @@ class RuleSet:
         counts = ", ".join(f"{len(self.of(kind))} {kind}" for kind in KINDS if len(self.of(kind)))
         return f"<RuleSet: {counts or 'no rules'}{'' if self.complete else ', not complete'}>"
 
-    def _repr_html_(self, most: int = 50) -> str:
-        shown = self.to_arrow().slice(0, most).to_pylist()
-        rows = "".join(f"<tr><td>{r['kind']}</td><td><code>{html.escape(r['text'])}</code></td></tr>" for r in shown)
-        more = f"<p>and {len(self) - most} more</p>" if len(self) > most else ""
-        return f"<table><tr><th>kind</th><th>rule</th></tr>{rows}</table>{more}"
+    def _repr_html_(self) -> str:
+        shown = islice(
+            (
+                (block.kind, text, error, sentence(rule, block.rank, error))
+                for block in self.blocks
+                for rule, text, error, _ in block.with_details()
+            ),
+            MOST,
+        )
+        return html_table(["kind", "rule", "error", "sentence"], shown, len(self))
 
 
 _ARROW = pa.schema(

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, field
+from html import escape
 from typing import Any
 
 import numpy as np
 
+from holdfast.html_table import html_table
 from holdfast.indexes.pairs import Pairs
 from holdfast.rules.rule import Ind, as_dc
 from holdfast.table.dictionary import TextDictionary
@@ -55,6 +57,14 @@ class Explanation:
     clashes: list[Clash] = field(default_factory=list)
     causes: list[tuple[list[object], int, list[object], bool]] = field(default_factory=list)
     sizes: list[int] = field(default_factory=list)  # how many rows each cause has, of which some are named
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (clash.t, clash.s, "; ".join(f"{c}: {a!r} | {b!r}" for c, (a, b) in clash.values.items()))
+            for clash in self.clashes
+        ]
+        title = f"<p><code>{escape(self.rule)}</code>: {self.count:,} violations</p><pre>{escape(self.summary())}</pre>"
+        return title + html_table(["t", "s", "values"], rows, self.count)
 
     def summary(self) -> str:
         """The worst rows, and what they share."""

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from holdfast.errors import HoldfastError, RuleError, shown
+from holdfast.html_table import html_table
 from holdfast.indexes.pairs import Ids, Pairs
 from holdfast.rules.grammar import parse
 from holdfast.rules.rule import Dc, Order, Rule
@@ -173,6 +174,18 @@ class BatchViolations:
         raise RuleError(
             f"`{rule}`: {found.count_added:,} violations came and {found.count_removed:,} went, too many to list; "
             f"the numbers are exact, and Rulebook.violations lists those that stand, with a limit"
+        )
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (found.count_added, found.count_removed, found.count, str(self.names.checked[number].rule))
+            for number, found in self.by_rule.items()
+            if found.count_added or found.count_removed
+        ]
+        return (
+            html_table(["came", "went", "now", "rule"], rows, len(rows))
+            if rows
+            else "<p>no violations came or went</p>"
         )
 
     @property

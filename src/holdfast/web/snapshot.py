@@ -7,6 +7,7 @@ that follows the rulebook. What needs rows (violations, explanations) goes throu
 from __future__ import annotations
 
 import logging
+import re
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
@@ -23,6 +24,7 @@ from holdfast.report.graph import graph_svg
 from holdfast.rulebook import Rulebook
 from holdfast.rules.bind import require_fits
 from holdfast.rules.grammar import parse
+from holdfast.rules.names import quoted
 from holdfast.rules.rule import KINDS, Ind, Rule
 from holdfast.rules.sentence import sentence
 from holdfast.store.store import MANIFESTS
@@ -157,10 +159,17 @@ class Snapshot:
         if words:
             tests.append(lambda line: all(word in line.rule.lower() for word in words))
         if column:
-            tests.append(lambda line: column in line.rule and column in _columns(parse(line.rule)))
+            tests.append(self._mentions(column))
         fitting = [line for line in self.view.lines if all(test(line) for test in tests)] if tests else self.view.lines
         shown = fitting[(page - 1) * size : page * size]
         return len(fitting), [line if line.sentence else _said(line) for line in shown]
+
+    def _mentions(self, column: str) -> Callable[[Line], bool]:
+        """Whether a rule speaks of a column: its text has the name as a whole, and not only as that of a table."""
+        name = re.compile(rf"(?<![\w`]){re.escape(quoted(column))}(?![\w`])")
+        if column in {table for table, _, _ in self.view.facts.tables}:
+            return lambda line: name.search(line.rule) is not None and column in _columns(parse(line.rule))
+        return lambda line: name.search(line.rule) is not None
 
     def line(self, rule_id: str) -> Line | None:
         line = self.view.by_id.get(rule_id)
