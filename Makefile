@@ -5,7 +5,7 @@ HOLDFAST_DATA ?= ../shared/data
 PYTEST := $(BIN)/python -m pytest
 export HOLDFAST_DATA
 
-.PHONY: help setup demo test lint types imports tests test-long test-data test-tools test-connectors mutants bench schema lock clean
+.PHONY: help setup demo test lint types imports tests test-long test-data test-tools test-connectors mutants bench schema reference lock clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -58,6 +58,9 @@ schema: setup  ## rewrite the published JSON Schemas under docs/schema
 		> docs/schema/rules.schema.json
 	$(BIN)/python -c "import json; from holdfast.pipeline.config import json_schema; print(json.dumps(json_schema(), indent=2))" \
 		> docs/schema/pipeline.schema.json
+
+reference: setup  ## rewrite docs/reference.md from the program's own help
+	$(BIN)/python scripts/reference.py > docs/reference.md
 
 lock:  ## rewrite requirements.lock (needs uv)
 	scripts/lock.sh

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
 from pathlib import Path
 
 import pytest
+import typer.main
+
+from holdfast.cli.main import app
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
@@ -32,6 +36,28 @@ def test_files_that_the_documentation_names_exist():
             r"`((?:rules|table|kernels|store|generate|tests|benchmarks|docs)/[\w/]+\.(?:py|md))`", page.read_text()
         ):
             assert (ROOT / name).exists() or (ROOT / "src/holdfast" / name).exists(), name
+
+
+def test_every_command_and_option_is_documented():
+    """The reference is made from the program; the kinds of rules and the pages of the tutorial are written."""
+    spec = importlib.util.spec_from_file_location("reference", ROOT / "scripts" / "reference.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    assert (ROOT / "docs" / "reference.md").read_text() == module.reference(), "run `make reference`"
+    group = typer.main.get_command(app)
+    for name, command in group.commands.items():
+        assert command.help, name
+        for parameter in command.params:
+            assert parameter.help, f"{name}: {parameter.name} has no help text"
+
+
+@pytest.mark.parametrize("page", sorted((ROOT / "docs" / "rules").glob("*.md")), ids=lambda p: p.stem)
+def test_the_worked_example_of_each_kind_runs(page, capsys):
+    (code,) = re.findall(r"```python\n(.*?)```", page.read_text(), flags=re.S)
+    exec(code, {})
+    printed = capsys.readouterr().out.splitlines()
+    promised = re.findall(r"      # (.*)", code)
+    assert promised and all(line in printed for line in promised)
 
 
 def test_make_targets_that_the_documentation_names_exist():

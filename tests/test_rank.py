@@ -144,7 +144,7 @@ SENTENCES = {
     "{salary <} -> tax <=": "A row with a smaller salary than another has a smaller or equal tax.",
     "{a =, b <} -> c <": "Of two rows with the same a, one with a smaller b than the other has a smaller c.",
     "{a =} -> b =": "Rows with the same a have the same b.",
-    "{a =} -> b <": "No two rows have the same a.",
+    "{a =} -> b <": "No two rows with the same a have values of b that can be compared.",
     "{} -> b <=": "No row has a larger b than another.",
     "not(t.a = s.a and t.b < s.b and t.c > s.c)": (
         "Of two rows with the same a, the one with a larger b never has a smaller c."

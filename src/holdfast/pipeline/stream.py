@@ -22,12 +22,12 @@ from holdfast.pipeline.config import ROWS_IN_PROCESS, DeltaSource, JdbcSource, P
 from holdfast.pipeline.sinks import Outbox
 from holdfast.pipeline.sources import Batch, JdbcTables, jdbc_table, stream_of
 from holdfast.rulebook import Rulebook
-from holdfast.rules.rulefile import RuleEntry
+from holdfast.rules.rulefile import RuleEntry, RuleFile
 from holdfast.store.directory import directory_at
 from holdfast.store.store import Store
 from holdfast.table.change import Feed
 from holdfast.table.read import schema_of
-from holdfast.workflow.decisions import ACCEPTED, adopt, file_of, write
+from holdfast.workflow.decisions import ACCEPTED, FILE, adopt, file_of, write
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -138,13 +138,9 @@ def close_book(pipeline: Pipeline) -> None:
 def make_book(pipeline: Pipeline, spark: SparkSession | None) -> bool:
     """Makes the rulebook from the tables, unless there is one; whether it did."""
     if directory_at(pipeline.book).names("manifests"):
+        _ensure_decisions(pipeline)
         return False
-    if isinstance(pipeline.rules, str):
-        decided = file_of([], Path(pipeline.rules))
-    else:
-        decided = file_of([_rule(rule) for rule in pipeline.rules])
-    if pipeline.mask:
-        decided.set_mask(pipeline.mask)
+    decided = _decided(pipeline)
     book = Rulebook.create(
         pipeline.book,
         {name: _base(pipeline, name, spark) for name in pipeline.tables},
@@ -169,6 +165,27 @@ def make_book(pipeline: Pipeline, spark: SparkSession | None) -> bool:
         if book.path is not None:
             write(book.path, decided)
     return True
+
+
+def _decided(pipeline: Pipeline) -> RuleFile:
+    """The decisions with which a rulebook begins."""
+    if isinstance(pipeline.rules, str):
+        decided = file_of([], Path(pipeline.rules))
+    else:
+        decided = file_of([_rule(rule) for rule in pipeline.rules])
+    if pipeline.mask:
+        decided.set_mask(pipeline.mask)
+    return decided
+
+
+def _ensure_decisions(pipeline: Pipeline) -> None:
+    """Writes them where a process was killed between making the rulebook, which checks just these, and writing them."""
+    with Rulebook.open(pipeline.book) as book:
+        if book.path is None or (book.path / FILE).exists():
+            return
+        decided = _decided(pipeline)
+        if {e.id for e in decided if e.status == ACCEPTED} == {entry.id for entry in book.entries}:
+            write(book.path, decided)
 
 
 def _rule(rule: str | dict[str, Any]) -> str | RuleEntry:

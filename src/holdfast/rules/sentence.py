@@ -41,10 +41,12 @@ def sentence(rule: Rule, rank: Rank = by_name, error: float = 0.0) -> str:
     >>> sentence(parse("{salary >} -> tax >="))
     'A row with a smaller salary than another has a smaller or equal tax.'
     >>> sentence(parse("not(t.low > t.high)"))
-    'low is never larger than high.'
+    'high is never smaller than low.'
+    >>> sentence(parse("orders: zip -> city"))
+    'In orders, rows with the same zip have the same city.'
     """
     doubt = f", nearly always (error {percent(error)})" if error else ""
-    return f"{_claim(rule, rank)}{doubt}."
+    return f"{_said(rule, rank)}{doubt}."
 
 
 def standing(rule: Rule, count: int, rank: Rank = by_name) -> str:
@@ -57,12 +59,12 @@ def standing(rule: Rule, count: int, rank: Rank = by_name) -> str:
     'No two rows have the same id; this holds.'
     """
     if not count:
-        return f"{_claim(rule, rank)}; this holds."
+        return f"{_said(rule, rank)}; this holds."
     if isinstance(rule, Ind):
-        return f"{_claim(rule, rank)}; {counted(count, 'row')} {'has' if count == 1 else 'have'} no partner."
+        return f"{_said(rule, rank)}; {counted(count, 'row')} {'has' if count == 1 else 'have'} no partner."
     if isinstance(rule, Dc) and rule.is_one_row:
-        return f"{_claim(rule, rank)}; {counted(count, 'row')} {'does' if count == 1 else 'do'} not comply."
-    return f"{_claim(rule, rank)}; {counted(count, 'pair')} of rows {'disagrees' if count == 1 else 'disagree'}."
+        return f"{_said(rule, rank)}; {counted(count, 'row')} {'does' if count == 1 else 'do'} not comply."
+    return f"{_said(rule, rank)}; {counted(count, 'pair')} of rows {'disagrees' if count == 1 else 'disagree'}."
 
 
 def clash(rule: Rule, t: object, s: object | None, values: Mapping[str, tuple[object, object | None]]) -> str:
@@ -81,6 +83,15 @@ def clash(rule: Rule, t: object, s: object | None, values: Mapping[str, tuple[ob
     differ = [f"{column} {a!r} and {b!r}" for column, (a, b) in values.items() if a != b]
     parts = [f"the same {listed(same)}"] if same else []
     return f"Rows {t} and {s} have {', but '.join([*parts, listed(differ)] if differ else parts)}."
+
+
+def _said(rule: Rule, rank: Rank) -> str:
+    """The claim, with the table that it is about where the rule names it."""
+    claim = _claim(rule, rank)
+    if rule.table is None:
+        return claim
+    starts = ("No ", "Rows ", "Of ", "A ", "There ", "Where ")
+    return f"In {rule.table}, {claim[0].lower() + claim[1:] if claim.startswith(starts) else claim}"
 
 
 def _claim(rule: Rule, rank: Rank) -> str:
@@ -102,12 +113,10 @@ def _order(rule: Order, rank: Rank) -> str:
         return f"Rows with the same {listed([mark.column for mark in marks])} have the same {end.column}"
     same = [mark.column for mark in marks if mark.op is Op.EQ]
     others = [_beside(mark) for mark in marks if mark.op is not Op.EQ]
+    if not others and end.op is Op.LT:
+        return f"No two rows with the same {listed(same)} have values of {end.column} that can be compared"
     if not others:
-        return (
-            f"No two rows have the same {listed(same)}"
-            if end.op is Op.LT
-            else f"Rows with the same {listed(same)} have the same {end.column}"
-        )
+        return f"Of two rows with the same {listed(same)}, none has a larger {end.column}"
     start = f"Of two rows with the same {listed(same)}, one" if same else "A row"
     return f"{start} with {listed(others)} than {'the other' if same else 'another'} has {_beside(end)}"
 
