@@ -206,9 +206,11 @@ def wait_for(test, seconds: float = 20) -> None:
 
 
 def test_pages_stay_responsive_while_a_stream_writes(tmp_path):
-    """Batches come as fast as they can, and every page answers in between, of a version that was there."""
+    """Some thirty batches a second come, and every page answers in between, of a version that was there."""
     place = tmp_path / "book"
-    book = hf.Rulebook.create(place, people(2000), key="id", rules=[ZIP, "key(id)"], kinds=("key", "fd"), max_size=2)
+    book = hf.Rulebook.create(
+        place, people(2000), key="id", rules=[ZIP, "key(id)"], kinds=("key", "fd"), max_size=2, keep=50
+    )
     stop, versions = threading.Event(), []
 
     def write():
@@ -217,6 +219,7 @@ def test_pages_stay_responsive_while_a_stream_writes(tmp_path):
                 return
             new = pa.table({"id": [number], "zip": [number % 6], "city": ["x"], "boss": [number], "code": [number % 3]})
             versions.append(book.apply(hf.Change(inserts=new)).version)
+            time.sleep(0.02)
 
     with serving(place) as (address, _):
         writer = threading.Thread(target=write)
@@ -224,6 +227,7 @@ def test_pages_stay_responsive_while_a_stream_writes(tmp_path):
         try:
             for path in ["", "rules", f"rules/{RULE_ID}", "history", "tables/data/rows/7"] * 4:
                 assert ask(address, path)[0] == 200
+            wait_for(lambda: got(address, "api/summary")["version"] > 0)
             seen = got(address, "api/summary")
         finally:
             stop.set()
