@@ -176,6 +176,8 @@ def history_command(
             return
         if rule is not None or events:
             records: list[Record] = [event.record() for event in history.events(rule)]
+            if format is Format.TABLE:
+                records = [r | {"time": r["time"][:19].replace("T", " ")} for r in records]
             columns = ["version", "batch", "time", "what", "rule", "by", "into"]
             print_records("events", records, columns if format is Format.TABLE else [*columns, "id", "kind"], format)
             if rule is not None and any(rule in (e.id, e.rule, str(e.value)) for e in book.entries):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -49,9 +50,10 @@ def watch_command(
         if make_book(config, spark):
             log.print(f"made the rulebook {config.book}", highlight=False)
         with Rulebook.open(config.book) as book:
+            rules = {entry.id: entry.rule for entry in book.entries}
             place, why = place_of(config, book)
             log.print(f"violations are searched in the {place}: {why}", highlight=False)
-        teller = Teller(Console(), format)
+        teller = Teller(Console(), format, rules)
         watch(config, spark, teller)
     with Rulebook.open(config.book) as book:
         broken: set[str] = {e.severity for e in book.entries if e.id in teller.broken and _alerts(book, e)}
@@ -70,8 +72,9 @@ def _alerts(book: Rulebook, entry: RuleEntry) -> bool:
 class Teller:
     """A line for each version: what came and went, how fast, and how far behind."""
 
-    def __init__(self, out: Console, format: Format) -> None:
-        self._out, self._format, self._since = out, format, time.monotonic()
+    def __init__(self, out: Console, format: Format, rules: Mapping[str, str]) -> None:
+        """`rules`: their texts by id."""
+        self._out, self._format, self._rules, self._since = out, format, rules, time.monotonic()
         self.broken: set[str] = set()
 
     def __call__(self, record: Record, progress: Record | None) -> None:
@@ -91,7 +94,8 @@ class Teller:
         for what in ("quarantined", "drift"):
             if record[what]:
                 parts.append(f"  {what}: {record[what]:,} rows")
-        parts += [f"  {rule}: +{c[0]:,} -{c[1]:,} violations, {c[2]:,} now" for rule, c in changed.items()]
+        texts = {rule: self._rules.get(rule, rule) for rule in changed}
+        parts += [f"  {texts[rule]}: +{c[0]:,} -{c[1]:,} violations, {c[2]:,} now" for rule, c in changed.items()]
         self._out.print("\n".join(parts), highlight=False, markup=False)
 
 
