@@ -15,9 +15,10 @@ from ruamel.yaml import YAML
 import holdfast as hf
 from holdfast.cli.main import status_of
 from holdfast.errors import HoldfastError, RuleError
-from holdfast.exchange.contract import Contract
+from holdfast.exchange.contract import Below, Contract, NotNull, Unique, shape_of
 from holdfast.exchange.dc_files import parse_dc, read_dcs
 from holdfast.exchange.forms import FORMS, export
+from holdfast.rules.rulefile import RuleEntry
 from holdfast.rules.sql import failing_rows_sql
 from tests import naive
 from tests import strategies as hs
@@ -73,12 +74,19 @@ def failing(shop: Contract) -> dict[str, set[int]]:
     return {entry.id: RULES[entry.rule] for entry in shop.entries}
 
 
+@pytest.fixture(scope="module")
+def utc():
+    with duckdb.connect() as connection:
+        connection.execute("SET TimeZone = 'UTC'")
+        yield connection
+
+
 # --- queries ----------------------------------------------------------------------------------------------------
 
 
 @given(data=st.data(), nulls=st.sampled_from(hs.POLICIES), keyed=st.booleans())
 @settings(max_examples=cases(200))
-def test_failing_rows_are_those_of_the_definition(data, nulls, keyed):
+def test_failing_rows_are_those_of_the_definition(utc, data, nulls, keyed):
     schema, rows = data.draw(hs.tables(rows=7))
     rule = data.draw(hs.pair_rules(schema))
     try:
@@ -86,10 +94,8 @@ def test_failing_rows_are_those_of_the_definition(data, nulls, keyed):
     except RuleError as error:
         assert "cannot compare exactly" in str(error) or (not keyed and "without a key" in str(error))
         return
-    with duckdb.connect() as duck:
-        duck.execute("SET TimeZone = 'UTC'")
-        duck.register("data", numbered(schema, rows))
-        answer = sorted(row[-1] for row in duck.execute(query).fetchall())
+    utc.register("data", numbered(schema, rows))
+    answer = sorted(row[-1] for row in utc.execute(query).fetchall())
     expected = naive.violations(rule, rows, nulls)
     assert answer == sorted({pair[0] if isinstance(pair, tuple) else pair for pair in expected})
 
@@ -117,6 +123,28 @@ def test_every_form_says_every_rule_or_why_not(shop, form):
             continue
         assert any(name in text for name in names) or any(entry.rule in line for line in shop.dropped), entry.rule
     assert len(shop.dropped) == (2 if form == "metanome" else 0)
+
+
+def test_what_a_form_cannot_say_is_named(tmp_path):
+    tables = {"orders": pa.table(ORDERS), "customers": pa.table(CUSTOMERS)}
+    rules = [
+        RuleEntry(
+            id="some", rule="orders: zip -> city", filter="t.id > 1", tolerance=0.1, description="one\nDROP TABLE x"
+        ),
+        RuleEntry(id="key", rule="orders: key(city)", nulls="equal"),
+        RuleEntry(id="ref", rule="orders.customer in customers.id", filter="t.id > 1"),
+    ]
+    with hf.Rulebook.create(tmp_path / "b", tables, rules=rules) as book:
+        contract = Contract.of(book, "shop")
+    assert any("tolerance of 0.1" in line for line in contract.dropped)
+    assert all(
+        line.startswith(("--", "SELECT", "\n")) or not line
+        for line in export(contract, "sql")["shop.duckdb.sql"].splitlines()
+    )
+    assert "shop_fds.json" not in export(contract, "metanome") and any("all rows" in line for line in contract.dropped)
+    suite = export(contract, "great-expectations", "spark")["orders.suite.json"]
+    assert "FROM `customers` AS" in suite and "FROM {batch} AS" in suite
+    assert "unique: true" not in export(contract, "odcs")["shop.odcs.yaml"]
 
 
 def test_export_on_the_command_line(shop, tmp_path, capsys):
@@ -313,3 +341,16 @@ def test_import_on_the_command_line(tmp_path, capsys):
 def test_the_constraint_files_in_circulation(real_data):
     assert len(read_dcs(real_data / "dirtyclean" / "hospital_constraints.txt")) == 15
     assert len(read_dcs(real_data / "papers" / "airport_DCs.txt")) == 31
+
+
+def test_shapes_that_tools_know():
+    found = {
+        "not(t.low > t.high)": Below("low", "high", False),
+        "not(t.low >= t.high)": Below("low", "high", True),
+        "not(t.high < t.low)": Below("low", "high", False),
+        "not(t.a is null)": NotNull("a"),
+        "key(b, a)": Unique(("a", "b")),
+        "zip -> city": None,
+        "not(t.a = s.b)": None,
+    }
+    assert {text: shape_of(hf.parse(text)) for text in found} == found

@@ -149,10 +149,13 @@ SENTENCES = {
     "not(t.a = s.a and t.b < s.b and t.c > s.c)": (
         "Of two rows with the same a, the one with a larger b never has a smaller c."
     ),
-    "not(t.a < s.a and t.b != s.b)": "Of two rows, the one with a larger a never has a different b.",
+    "not(t.a < s.a and t.b != s.b)": "Of two rows that differ in b, none has a larger a.",
     "not(t.low > s.high and t.id = s.id)": (
         "There are no two rows of which id is the same and one's low is larger than the other's high."
     ),
+    "not(t.a = s.a and t.b != s.b and t.c != s.c)": "Rows with the same a that differ in b have the same c.",
+    "t1: not(t.A > t.B)": "In t1, A is never larger than B.",
+    "t1: {A <} -> B <": "In t1, A row with a smaller A than another has a smaller B.",
     "not(t.low > t.high)": "high is never smaller than low.",
     "not(t.age < 0)": "age is never smaller than 0.",
     "not(t.a is null)": "a is never empty.",
@@ -174,7 +177,7 @@ def test_every_rule_has_a_sentence_with_its_columns(data):
     words = sentence(rule)
     columns = {cell.column for p in as_dc(rule).predicates for cell in p.cells}
     assert words.endswith(".") and all(column in words for column in columns)
-    assert standing(rule, 3).endswith("disagree.") or standing(rule, 3).endswith("comply.")
+    assert standing(rule, 4).endswith("disagree.") or standing(rule, 4).endswith("comply.")
 
 
 def test_sentences_of_violations():

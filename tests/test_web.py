@@ -351,6 +351,54 @@ def test_a_refreshed_book_is_a_book_opened_anew(tmp_path):
         assert reader.refresh() == []
 
 
+def test_a_refreshed_book_writes_what_a_book_opened_anew_would(tmp_path):
+    """A reader that followed another process past new files of the states, and then writes itself."""
+    place = tmp_path / "book"
+
+    def batch(book, number):
+        words = [f"{number} {n}" for n in range(200)]
+        book.apply(hf.Change(inserts=pa.table({"id": [number * 1000 + n for n in range(200)], "word": words})))
+
+    with hf.Rulebook.create(place, pa.table({"id": [1], "word": ["a"]}), key="id", kinds=("key",)) as writer:
+        reader = hf.Rulebook.open(place)
+        for number in range(1, 20):
+            batch(writer, number)
+            reader.refresh()
+    for number in range(20, 40):
+        batch(reader, number)
+    expected, version = reader.table(), reader.version
+    reader.close()
+    with hf.Rulebook.open(place) as again:
+        assert again.table() == expected and again.version == version == 39
+        assert [record["version"] for record in again.records()] == list(range(40))
+        assert again.table().column("word")[-1].as_py() == "39 199"
+
+
+def test_rows_of_a_table_without_a_key(tmp_path):
+    hf.Rulebook.create(tmp_path / "b", pa.table({"a": [1, 1]}), rules=["key(a)"]).close()
+    with serving(tmp_path / "b") as (address, _):
+        assert got(address, "api/tables/data/rows?key=1")["rules"][0]["violations"] == 1
+        for wrong in ("%C2%B2", "--5", "2", "99999999999999999999", ""):
+            assert 400 <= ask(address, f"api/tables/data/rows?key={wrong}")[0] < 500
+        assert ask(address, "api/rules?status=acepted")[0] == 422
+
+
+def test_a_mistake_in_the_rule_file_does_not_stop_the_pages(tmp_path):
+    place = tmp_path / "b"
+    with hf.Rulebook.create(place, people(), key="id", rules=[ZIP]) as book:
+        with serving(place) as (address, _):
+            (place / "rules.yml").write_text(
+                "version: 1\nrules:\n  - {rule: data.code in nowhere.id, status: suggested}\n  - {rule: zip -> city}\n"
+            )
+            wait_for(lambda: got(address, "api/rules?search=nowhere")["total"] == 1)
+            (place / "rules.yml").write_text("nonsense")
+            time.sleep(0.5)
+            (place / "rules.yml").write_text("version: 1\nrules:\n  - {rule: zip -> city, owner: ana}\n")
+            wait_for(lambda: got(address, f"api/rules/{RULE_ID}")["owner"] == "ana")
+            assert ask(address, "")[0] == 200
+        assert book.version == 0
+
+
 # --- the report -------------------------------------------------------------------------------------------------
 
 

@@ -16,17 +16,17 @@ import numpy as np
 from holdfast.discovery.budget import Budget, Progress
 from holdfast.discovery.database import DatabaseRules
 from holdfast.discovery.foreign_keys import MOST_MISSING, ForeignKey
-from holdfast.discovery.interest import Weights
+from holdfast.discovery.interest import TableMeasures, Weights
 from holdfast.discovery.partitions import Partitions
 from holdfast.discovery.rank import DEFAULT_MOST, WORTH_READING, Ranked
 from holdfast.discovery.wanted import DEFAULT_KINDS, OF_ONE_TABLE, CrossColumns, Sizes, Wanted
 from holdfast.errors import HoldfastError, shown
-from holdfast.executors.executor import Cancellation, Cancelled, Executor
+from holdfast.executors.executor import Cancellation, Executor
 from holdfast.executors.threads import ThreadExecutor
 from holdfast.html_table import html_table
 from holdfast.loaded import Loaded
 from holdfast.rules.plain import plain_minimal
-from holdfast.rules.rule import Fd
+from holdfast.rules.rule import Dc, Fd, Rule
 from holdfast.rules.ruleset import Block, RuleSet
 from holdfast.table.options import Choices, Names
 from holdfast.table.rows import Rows
@@ -34,6 +34,7 @@ from holdfast.table.schema import Schema
 
 TIME_BUDGET = 60.0
 _MOST_SUPPORTS = 1000
+_WORTH_COMPARING = 0.01  # the share of pairs of rows that would violate a comparison within a row
 _MOST_PAIRS = 2e7  # compared one by one: where rows do not change, with more it is faster to validate what stands
 _MOST_COUNTED = 2e9  # pairs for denial constraints and order dependencies: some 60,000 rows
 
@@ -65,6 +66,21 @@ class Profile(RuleSet):
         if self.data is None or self.wanted is None or "ind" not in self.wanted.kinds:
             return []
         return self.data.likely_keys
+
+    @cached_property
+    def best_row_rules(self) -> list[Rule]:
+        """Of the comparisons of two columns in each row, those worth reading, the best first: many rows have both
+        values, and other rows' values would not do."""
+        if self.data is None or self.wanted is None:
+            return []
+        measures = {n: TableMeasures(r.schema, r.codes(), self.wanted.nulls) for n, r in self.data.rows.items()}
+        first = next(iter(measures))
+        scored = [
+            (measures[rule.table or first].of_one_row(rule), text, rule)
+            for rule, text in self.row_rules.with_texts()
+            if isinstance(rule, Dc)
+        ]
+        return [rule for score, _, rule in sorted(scored, key=lambda s: (-s[0], s[1])) if score >= _WORTH_COMPARING]
 
     @cached_property
     def row_rules(self) -> RuleSet:
@@ -152,9 +168,10 @@ def search(
         most_counted=_MOST_COUNTED,
     )
     with _interruptible(budget, cancellation):
-        _search(found, rows, budget)
+        found.begin(rows, budget)
     rules = with_supports(found.rules(), rows, wanted.nulls)
     limits = rules.limits if budget.ended is None else (*rules.limits, budget.ended)
+    limits += (f"not finished: {'; '.join(found.unfinished)}",) if found.unfinished else ()
     return Profile(rules.blocks, budget.ended is None, limits, rules.how, rules.vacuous, loaded, wanted)
 
 
@@ -203,14 +220,6 @@ def foreign_keys(
     orders.customer in customers.id
     """
     return Loaded.of(data, Choices(None, types, columns, exclude)).foreign_keys(most_missing=most_missing)
-
-
-def _search(found: DatabaseRules, rows: Mapping[str, Rows], budget: Budget) -> None:
-    """Finds the rules. Where the rows of a table were still being compared when time was up, none are proven."""
-    try:
-        found.begin(rows, budget)
-    except Cancelled:
-        assert budget.ended is not None
 
 
 def with_supports(rules: RuleSet, rows: Mapping[str, Rows], nulls: str) -> RuleSet:

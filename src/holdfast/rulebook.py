@@ -32,6 +32,7 @@ from holdfast.loaded import Loaded
 from holdfast.outcome import Outcome
 from holdfast.rules.bind import require_fits, require_policy, require_predicates_fit, table_of
 from holdfast.rules.grammar import parse
+from holdfast.rules.names import by_position
 from holdfast.rules.predicate import Predicate
 from holdfast.rules.rule import Rule
 from holdfast.rules.rulefile import RuleEntry, as_entry
@@ -54,7 +55,8 @@ from holdfast.violations.delta import ViolationDelta
 from holdfast.violations.detect import Checked, Detector, Progress
 from holdfast.violations.explain import Explanation, explanation
 from holdfast.violations.listing import BatchViolations, Listed, RuleNames, RuleViolations, pair_table, row_named
-from holdfast.violations.look import LOOK_AT, Look
+from holdfast.violations.look import LOOK_AT, Look, Violation, of_row
+from holdfast.violations.look import shown as shown_violations
 
 DEFAULT_KEEP = 10
 
@@ -85,6 +87,7 @@ class Rulebook:
         self._options, self._store, self._memory_budget = options, store, memory_budget
         self._index, self._progress, self._executor = index, progress, executor
         self._closed = self._stale = self._read_only = False
+        self._caught_up = False  # with versions of another process
         self.needed_from: int | None = None  # the oldest version that somebody has still to be told of
         self._reset(tables, entries)
 
@@ -263,7 +266,7 @@ class Rulebook:
             self._merge(step)
             if step.facts:
                 self._found.remember(step.facts)
-        self._stale = False
+        self._stale = self._caught_up = False
         return None
 
     @property
@@ -344,8 +347,8 @@ class Rulebook:
         for name, types in added.items():
             tables[self._name(name)] = tables[self._name(name)].with_columns(types)
         new = [as_entry(rule, self._options["rule_nulls"]) for rule in rules]
-        gone = {self.entry(rule).id for rule in retire}
-        stay = [entry for entry in self._entries if entry.id not in gone | {entry.id for entry in new}]
+        gone = {self.entry(rule).id: self.entry(rule).rule for rule in retire}
+        stay = [entry for entry in self._entries if entry.id not in {*gone, *(entry.id for entry in new)}]
         entries = require_entries([*stay, *new], tables)
         before, found, values = (self._rows, self._tables, self._entries), self._found, self._values
         held = found.rules(self._rows) if added else RuleSet()
@@ -371,7 +374,7 @@ class Rulebook:
         return self.version
 
     def _alteration(
-        self, columns: Mapping[str, Mapping[str, str]], rules: int, gone: Collection[str], followed: Followed
+        self, columns: Mapping[str, Mapping[str, str]], rules: int, gone: Mapping[str, str], followed: Followed
     ) -> Step:
         first = len(self._entries) - rules
         fresh = dict.fromkeys(range(first, len(self._entries)), (0, 0))
@@ -389,7 +392,7 @@ class Rulebook:
             "altered": {
                 "columns": {name: dict(types) for name, types in columns.items()},
                 "rules": [entry.id for entry in self._entries[first:]],
-                "retired": sorted(gone),
+                "retired": dict(gone),
             },
         }
         events = rule_events(followed, lambda name, pairs: [])
@@ -703,6 +706,11 @@ class Rulebook:
         self._require_usable()
         return self._found.rules(self._rows)
 
+    def text_of(self, rule: Rule) -> str:
+        """A rule's text, columns by their place in the schema of the only table."""
+        names = next(iter(self._tables.values())).schema.names if len(self._tables) == 1 else ()
+        return rule.text(by_position(names)) if names else rule.text()
+
     def entry(self, rule: str | Rule) -> RuleEntry:
         """A checked rule by its id, text or value."""
         return self._entries[self._names.find(rule).number]
@@ -757,6 +765,19 @@ class Rulebook:
             return None
         (cells,) = decode_table(rows.schema, rows.codes_of(np.array([row], np.int64)), self._words).to_pylist()
         return dict(cells)
+
+    def row_violations(self, table: str, row: int, most: int = 100) -> list[tuple[RuleEntry, int, list[Violation]]]:
+        """The checked rules that a row violates, with how many partners, and the first of them. O(rows) each."""
+        self._require_usable()
+        made = []
+        for entry, item in zip(self._entries, self._names.checked, strict=True):
+            if table_of(item.rule, self.schemas) == table:
+                pairs = of_row(item, row, self._rows, self._words)
+                if len(pairs):
+                    made.append(
+                        (entry, len(pairs), shown_violations(item, pairs.first(most), self._rows[table], self._words))
+                    )
+        return made
 
     def hold(self) -> None:
         """Takes the right to write at once, so that no other process writes meanwhile."""
@@ -868,7 +889,8 @@ class Rulebook:
             self._load()
             return None
         made = [self._catch_up(change) for change in changes]
-        self._store = newest
+        self._store.release()
+        self._store, self._caught_up = newest, self._caught_up or bool(made)
         return made
 
     def _changes_until(self, newest: Store) -> list[Mapping[str, Arrays]] | None:
@@ -910,6 +932,9 @@ class Rulebook:
             self._load()
 
     def _require_writable(self) -> None:
+        if self._caught_up:  # what is in which files is not known: all is read again before the first own version
+            self._stale = True
+            self._require_usable()
         if self._read_only:
             raise StoreError(f"version {self.version} was opened to be looked at; open the rulebook without a version")
 

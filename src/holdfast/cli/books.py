@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
+import shutil
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
@@ -45,6 +46,7 @@ from holdfast.cli.options import (
     Suggest,
     Types,
     fails,
+    listed,
 )  # fmt: skip
 from holdfast.cli.output import (
     Format,
@@ -65,12 +67,14 @@ from holdfast.discovery.wanted import DEFAULT_KINDS, Wanted
 from holdfast.errors import HoldfastError, NotAvailable
 from holdfast.indexes.named import DEFAULT
 from holdfast.rulebook import DEFAULT_KEEP, Rulebook
+from holdfast.rules.rule import Key as RuleKey
 from holdfast.rules.rulefile import RuleEntry, entries_of
 from holdfast.rules.wording import counted
 from holdfast.table.change import read_feed
 from holdfast.workflow.alerts import Alert, alerts_of_batch, send
 from holdfast.workflow.baseline import Baseline
 from holdfast.workflow.decisions import ACCEPTED, SUGGESTED, Decisions, adopt, deciding, file_of, write
+from holdfast.workflow.masking import Mask
 
 _SHOWN = 5  # rules that a batch changed
 
@@ -82,7 +86,7 @@ def rules_of(file: Path | None, texts: list[str] | None) -> list[Any]:
 
 def check_command(
     files: Files, rules: RuleFileOption = None, rule: RuleOption = None, key: Key = None, type: Types = None,
-    nulls: Nulls = "sql", format: Form = Format.TABLE, limit: Limit = 100, fail_on: FailOn = "error",
+    nulls: Nulls = "sql", format: Form = Format.TABLE, limit: Limit = None, fail_on: FailOn = "error",
     index: IndexName = DEFAULT, on: On = "auto",
     baseline: Annotated[
         Path | None, typer.Option(help="A file of known violations: only others count for the exit status.")
@@ -103,7 +107,7 @@ def check_command(
             options["on"] = "spark"
         progress = stack.enter_context(progress_bar("checking"))
         found = check(tables, wanted, nulls=nulls, progress=progress, **options)
-        results = [_result(found, entry, limit) for entry in found.entries]
+        results = [_result(found, entry, limit, format) for entry in found.entries]
         stack.callback(getattr(found, "close", bool))
     _print_results(results, format, files)
     broken = [e for e, r in zip(found.entries, results, strict=True) if r.count and r.error > e.tolerance]
@@ -126,8 +130,8 @@ def _unknown(found: Any, broken: list[RuleEntry], path: Path, record: bool) -> l
     return [entry for entry in broken if new[entry.id]]
 
 
-def _result(found: Any, entry: RuleEntry, limit: int) -> RuleResult:
-    table = found.pairs(entry.id, limit)
+def _result(found: Any, entry: RuleEntry, limit: int | None, format: Format) -> RuleResult:
+    table = found.pairs(entry.id, listed(limit, format))
     pairs = [list(pair) for pair in zip(*(column.to_pylist() for column in table.columns), strict=True)]
     count, error = found.count(entry.id), found.error(entry.id)
     return RuleResult(entry.id, entry.rule, entry.value.kind, entry.severity, count, error, pairs)
@@ -147,12 +151,12 @@ def _print_results(results: list[RuleResult], format: Format, files: list[str]) 
         _print_tables(results)
 
 
-def _print_tables(results: list[RuleResult], examples: int = 5) -> None:
+def _print_tables(results: list[RuleResult]) -> None:
     console = Console()
     print_table(console, "rules", [r.record() for r in results], ["rule", "count", "error"])
     for r in results:
         if r.pairs:
-            shown = [_sides(pair) for pair in r.pairs[:examples]]
+            shown = [{side: str(name) for side, name in _sides(pair).items()} for pair in r.pairs]
             print_table(console, f"{r.rule}: the first {len(shown)} of {r.count:,}", shown, list(shown[0]))
 
 
@@ -184,11 +188,11 @@ def init_command(
         book = Rulebook.create(directory, tables_of(files), rules=accepted, progress=progress, **options, **found)
     with book:
         write(directory, decided)
-        if suggest or mask:
+        if mask:
+            _mask(book, directory, mask)
+        if suggest:
             with deciding(book) as decisions, discovery_bar() as progress_of_search:
-                decisions.mask([*decisions.masked, *(mask or [])])
-                best = _worth_suggesting(book, kind or (), found, suggest, progress_of_search) if suggest else []
-                decisions.suggest(best, found_nulls)
+                decisions.suggest(_worth_suggesting(book, kind or (), found, suggest, progress_of_search), found_nulls)
         tables = ", ".join(f"{name} ({book.count(name):,} rows)" for name in book.schemas)
         followed = f"; {len(book.found()):,} found and followed" if kind else ""
         print(f"{directory}: {tables}; {counted(len(book.entries), 'rule')} checked{followed}")
@@ -202,8 +206,27 @@ def _worth_suggesting(
 ) -> list[Ranked]:
     """Of the rules that the book follows; where it follows none, of a search of a minute at most."""
     if kinds:
-        return book.best(most)
-    return search(book.loaded, Wanted.of(DEFAULT_KINDS, **options), progress=progress).best(most)
+        best = book.best(most)
+    else:
+        best = search(book.loaded, Wanted.of(DEFAULT_KINDS, **options), progress=progress).best(most)
+    keys = {(table.key, name) for name, table in book.tables.items()}
+    return [r for r in best if not (isinstance(r.rule, RuleKey) and _is_declared(r.rule, keys))]
+
+
+def _is_declared(rule: RuleKey, keys: set[tuple[tuple[str, ...], str]]) -> bool:
+    """Whether it is the key by which a table's rows go anyway."""
+    return any(set(key) == rule.columns and rule.table in (None, table) for key, table in keys)
+
+
+def _mask(book: Rulebook, directory: Path, columns: list[str]) -> None:
+    """Hides columns; the rulebook that was just made goes again where there are no such columns."""
+    with deciding(book) as decisions:
+        decisions.mask([*decisions.masked, *columns])
+    try:
+        Mask.of(book)
+    except HoldfastError:
+        shutil.rmtree(directory)
+        raise
 
 
 def apply_command(
@@ -213,7 +236,7 @@ def apply_command(
     source: Annotated[str, typer.Option(help="Who sends the batches; ids are counted per source.")] = "default",
     quarantine: Annotated[bool, typer.Option(help="Keep bad rows apart instead of refusing the batch.")] = False,
     format: Form = Format.TABLE,
-    limit: Limit = 100,
+    limit: Limit = None,
     fail_on: FailOn = "error",
     alert: Annotated[
         list[str] | None, typer.Option(help="Tell this Apprise address of alerts (mailto://, slack://, json://, ...).")
@@ -231,11 +254,11 @@ def apply_command(
     alerts: list[Alert] = []
     records: list[Record] = []
     with progress_bar("loading") as progress, Rulebook.open(directory, progress=progress) as book:
-        adopt(book)
+        _take_decisions(book)
         for name, feeds in read_feed(changes, batch=batch):
             out = book.apply(feeds, _batch_id(name), source=source, on_error="quarantine" if quarantine else "refuse")
             mine = alerts_of_batch(book, out)
-            record = _batch_record(book, out, limit) | {"alerts": [a.record() for a in mine]}
+            record = _batch_record(book, out, listed(limit, Format.JSON)) | {"alerts": [a.record() for a in mine]}
             alerts += mine
             records.append(record)
             if format is not Format.JSON:
@@ -246,6 +269,17 @@ def apply_command(
         send(directory.name, alerts, alert)
     if fails({a.severity for a in alerts}, fail_on):
         raise typer.Exit(VIOLATED)
+
+
+def _take_decisions(book: Rulebook) -> None:
+    """Lets the book check what is accepted now, and says so where that changed."""
+    before = {entry.id: entry.rule for entry in book.entries}
+    if adopt(book) is not None:
+        after = {entry.id: entry.rule for entry in book.entries}
+        came = [after[id_] for id_ in after if id_ not in before]
+        went = [before[id_] for id_ in before if id_ not in after]
+        told = [f"{what}: {'; '.join(rules)}" for what, rules in (("accepted", came), ("retired", went)) if rules]
+        print(f"holdfast: rules.yml changed: {', '.join(told) or 'fields of rules'}", file=sys.stderr)
 
 
 def _batch_id(name: str | None) -> str | int | None:
@@ -263,7 +297,8 @@ def _batch_record(book: Rulebook, out: holdfast.Outcome, limit: int) -> Record:
         }
         made.append({"rule": entry.rule, "added": found.count_added, "removed": found.count_removed, **pairs})
     rules = {"added": out.rules.added.texts(), "removed": out.rules.removed.texts()}
-    rows = {"rows": out.rows, "quarantined": len(out.quarantined), "drift": len(out.drift)}
+    rows: Record = {"rows": out.rows, "quarantined": len(out.quarantined), "drift": len(out.drift)}
+    rows["reasons"] = [f"{bad.place}: {bad.reason}" for bad in out.quarantined[:_SHOWN]]
     return {"batch": out.batch, "skipped": out.skipped, "rules": rules, "violations": made, **rows}
 
 
@@ -273,12 +308,20 @@ def _print_batch(record: Record, format: Format) -> None:
         print(as_csv(rows, ["batch", "rule", "added", "removed"]))
         return
     changed = [v for v in record["violations"] if v["added"] or v["removed"]]
-    state = "skipped: known already" if record["skipped"] else str(record["rows"])
+    moved = ", ".join(f"{t} +{n['inserted']:,} -{n['deleted']:,} ~{n['updated']:,}" for t, n in record["rows"].items())
+    state = "skipped: known already" if record["skipped"] else f"{moved} rows"
     for what in ("quarantined", "drift"):
         state += f"; {what}: {record[what]} rows" if record[what] else ""
-    print_table(Console(), f"batch {record['batch']} ({state})", changed, ["rule", "added", "removed"])
+    title = f"batch {record['batch']}: {state}"
+    if changed:
+        print_table(Console(), title, changed, ["rule", "added", "removed"])
+    else:
+        print(title)
+    for reason in record["reasons"]:
+        print(f"kept apart: {reason}")
     for alert in record["alerts"]:
-        print(f"[{alert['severity']}] {alert['rule']}: {alert['message']}")
+        examples = "; ".join(" with ".join(map(str, pair)) for pair in alert["examples"][:_SHOWN])
+        print(f"[{alert['severity']}] {alert['rule']}: {alert['message']}{f': rows {examples}' if examples else ''}")
     for change, texts in record["rules"].items():
         if texts:
             more = "" if len(texts) <= _SHOWN else f", and {len(texts) - _SHOWN:,} more"
@@ -289,7 +332,7 @@ def violations_command(
     directory: Directory,
     rule: Annotated[str | None, typer.Option("--rule", help="Only this rule: its id or text.")] = None,
     format: Form = Format.TABLE,
-    limit: Limit = 100,
+    limit: Limit = None,
     every: Annotated[bool, typer.Option("--all", help="Every violation, however many (csv).")] = False,
     new: Annotated[bool, typer.Option("--new", help="Only those that the baseline does not know.")] = False,
 ) -> None:
@@ -306,16 +349,19 @@ def violations_command(
             _print_new(book, chosen, limit, format)
             return
         found = Found(book)
-        _print_results([_result(found, entry, limit) for entry in chosen], format, [str(directory)])
+        _print_results([_result(found, entry, limit, format) for entry in chosen], format, [str(directory)])
 
 
-def _print_new(book: Rulebook, chosen: Iterable[RuleEntry], limit: int, format: Format) -> None:
-    known = Baseline.of(book)
+def _print_new(book: Rulebook, chosen: Iterable[RuleEntry], limit: int | None, format: Format) -> None:
+    known, most = Baseline.of(book), listed(limit, Format.JSON)
     rows = [
         {"id": entry.id, "rule": entry.rule, "t": row["t"], "s": row["s"]}
         for entry in chosen
-        for row in known.new_violations(book, entry.id, limit).to_pylist()
+        for row in known.new_violations(book, entry.id, most).to_pylist()
     ]
+    if not rows and format is Format.TABLE:
+        print("no violations that the baseline does not know")
+        return
     print_records("violations", rows, ["id", "rule", "t", "s"], format)
 
 

@@ -34,8 +34,8 @@ from holdfast.discovery.wanted import DEFAULT_KINDS
 from holdfast.errors import HoldfastError
 from holdfast.rules.predicate import IsNull
 from holdfast.rules.rule import KINDS, Dc
-from holdfast.rules.ruleset import RuleSet
 from holdfast.rules.sentence import sentence
+from holdfast.rules.wording import counted
 
 _ALSO = 3  # rules named, for which one stands
 
@@ -131,7 +131,7 @@ def _print(rules: Profile, records: list[Record], every: bool, why: bool) -> Non
     if not rules.blocks:
         console.print("no rules hold")
     if len(rules.row_rules):
-        _print_row_rules(console, rules.row_rules, every)
+        _print_row_rules(console, rules, every)
     nearly = [key for key in rules.foreign_keys if key.missing][:DEFAULT_MOST]
     if nearly:
         console.print("not quite included, but alike enough to be meant as foreign keys:")
@@ -153,16 +153,24 @@ def _print_asides(console: Console, records: list[Record], why: bool) -> None:
             console.print(f"  {record['text']}: {line}", highlight=False, markup=False)
 
 
-def _print_row_rules(console: Console, rules: RuleSet, every: bool) -> None:
+def _print_row_rules(console: Console, rules: Profile, every: bool) -> None:
     """Rules about single rows: comparisons one by one, columns that are never empty in one line."""
-    named = [(rule, text) for rule, text in rules.with_texts() if isinstance(rule, Dc)]
-    tests = [(r, text) for r, text in named if not any(isinstance(p, IsNull) for p in r.predicates)]
-    filled = [
-        next(iter(r.predicates)).cells[0].column for r, _ in named if any(isinstance(p, IsNull) for p in r.predicates)
-    ]
-    shown = [{"text": text, "sentence": sentence(rule)} for rule, text in tests[: None if every else DEFAULT_MOST]]
+    tests, filled = [], []
+    for rule, text in rules.row_rules.with_texts():
+        assert isinstance(rule, Dc)
+        (predicate,) = rule.predicates
+        if isinstance(predicate, IsNull):
+            filled.append(predicate.cell.column if rule.table is None else f"{rule.table}.{predicate.cell.column}")
+        else:
+            tests.append((rule, text))
+    texts = dict(tests)
+    chosen = [(rule, texts[rule]) for rule in rules.best_row_rules if rule in texts] if not every else tests
+    shown = [{"text": text, "sentence": sentence(rule)} for rule, text in chosen[: None if every else DEFAULT_MOST]]
+    title = f"about single rows: {counted(len(tests), 'rule')}"
     if shown:
-        more = f" (the first {len(shown)} of {len(tests):,}; all with --all)" if len(shown) < len(tests) else ""
-        print_table(console, f"about single rows{more}", shown, ["text", "sentence"])
+        more = f", {len(shown)} worth reading (--all: all)" if len(shown) < len(tests) else ""
+        print_table(console, f"{title}{more}", shown, ["text", "sentence"])
+    elif tests:
+        console.print(f"{title}, none worth reading (--all: all)", highlight=False, markup=False)
     if filled:
         console.print(f"never empty: {', '.join(filled)}", highlight=False, markup=False)

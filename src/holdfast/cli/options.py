@@ -25,7 +25,9 @@ Types = Annotated[list[str] | None, typer.Option("--type", help="A column's type
 Nulls = Annotated[str, typer.Option(help="How nulls compare: sql, equal or distinct.")]
 Form = Annotated[Format, typer.Option("--format", help="How results are printed.")]
 IndexName = Annotated[str, typer.Option("--index", help=f"What finds the pairs: {', '.join(INDEXES)}.")]
-Limit = Annotated[int, typer.Option(min=0, help="Violations listed for each rule.")]
+Limit = Annotated[
+    int | None, typer.Option(min=0, help="Violations listed for each rule.", show_default="5; 100 in json and csv")
+]
 On = Annotated[str, typer.Option("--on", help="Where: auto (by size), process, or spark (Parquet files).")]
 Keep = Annotated[int, typer.Option(min=1, help="How many versions stay open to readers.")]
 FollowedKinds = Annotated[
@@ -74,6 +76,11 @@ EvidenceOf = Annotated[
     str, typer.Option(help="For order and dc: all pairs of rows counted, some of them (lean), or auto.")
 ]
 Compare = Annotated[str, typer.Option(help="How inclusions compare values: typed (by kind), or all as text.")]
+
+
+def listed(limit: int | None, format: Format) -> int:
+    """How many violations are listed: as many as were asked for, else a few for people and more for programs."""
+    return limit if limit is not None else 5 if format is Format.TABLE else 100
 
 
 def fails(severities: set[str], fail_on: str) -> bool:

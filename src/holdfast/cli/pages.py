@@ -38,9 +38,9 @@ def serve_command(
 
     The printed address has a token, without which rules cannot be accepted or rejected.
     """
+    require_ui("serve")
     from holdfast.web.server import serve
 
-    require_ui("serve")
     announce()
     serve(directory, port)
 

@@ -19,7 +19,7 @@ from holdfast.discovery.runs import Runs
 from holdfast.discovery.table_rules import MOST_PAIRS, TableRules
 from holdfast.discovery.wanted import Wanted
 from holdfast.discovery.wide_inclusion import WideInclusions
-from holdfast.executors.executor import Executor
+from holdfast.executors.executor import Cancelled, Executor
 from holdfast.rules.change import Pair, RuleChange
 from holdfast.rules.masks import has, mask_of
 from holdfast.rules.rule import Fd, Key, Rule
@@ -47,6 +47,7 @@ class DatabaseRules:
     ) -> None:
         self._schemas, self.wanted, self._named, self._executor = schemas, wanted, named, executor
         self.cells = Cells.empty()  # of the last change
+        self.unfinished: list[str] = []  # what a budget ended
         self.tables = {
             name: TableRules(len(schema), wanted, executor, most_pairs=most_pairs)
             for name, schema in (schemas if wanted.of_one_table else {}).items()
@@ -113,13 +114,25 @@ class DatabaseRules:
         of several columns come last: of all searches it is the one that may not end."""
         codes = {name: some.codes() for name, some in rows.items()}
         self._begin_inclusions(codes, runs, budget)
-        for name in {**self.tables, **self.evidence}:
-            arrival = RowChange.arrival(rows[name].ids(), codes[name])
-            moved = moved_by(arrival, Rows(rows[name].schema))
-            for rules in (self.tables.get(name), self.evidence.get(name)):
+        small_first = sorted({**self.tables, **self.evidence}, key=lambda name: codes[name].size)
+        for searched in (self.tables, self.evidence):  # what is soon there comes before what may take all the time
+            for name in small_first:
+                rules = searched.get(name)
                 if rules is not None:
-                    rules.follow(moved, budget)
+                    arrival = RowChange.arrival(rows[name].ids(), codes[name])
+                    self._begin_one(name, rules, moved_by(arrival, Rows(rows[name].schema)), budget)
         self._begin_wide(codes, budget)
+
+    def _begin_one(self, name: str, rules: TableRules | EvidenceRules, moved: Moved, budget: Budget | None) -> None:
+        """The rules of one table; where time was up before or while they were searched, this is noted."""
+        try:
+            rules.follow(moved, budget)
+        except Cancelled:  # while rows were compared: nothing is proven of them
+            assert budget is not None
+            budget.spent()
+        if budget is not None and budget.ended:
+            kinds = self.wanted.of_one_table if isinstance(rules, TableRules) else self.wanted.of_evidence
+            self.unfinished.append(f"{', '.join(kinds)} of {name}")
 
     def _begin_inclusions(self, codes: Mapping[str, Codes], runs: Runs | None, budget: Budget | None = None) -> None:
         if self.inclusions is None:

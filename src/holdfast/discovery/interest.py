@@ -7,7 +7,7 @@ violate the rule if its columns had nothing to do with each other. A rule that c
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import log10
 
@@ -17,7 +17,7 @@ from holdfast.discovery.column_names import names_a_key, words_of
 from holdfast.discovery.partitions import Partitions
 from holdfast.indexes.rowtest import Mask, pairs_that_satisfy
 from holdfast.rules.operator import Op
-from holdfast.rules.predicate import Compare, Predicate
+from holdfast.rules.predicate import Cell, Compare, Predicate
 from holdfast.rules.rule import Dc, Fd, Key, Order, Rule, as_dc
 from holdfast.rules.wording import percent
 from holdfast.table.dictionary import NULL, Codes, TextDictionary
@@ -106,6 +106,7 @@ class TableMeasures:
             size = len(rule.left)
         elif isinstance(rule, Order):
             coverage, strength = self.coverage(as_dc(rule)), self._order_strength(rule)
+            strength *= self._strength(error, expected)
             reasons.insert(0, f"of the pairs that it orders, {percent(strength)} really differ in {rule.right.column}")
             size = len(rule.left)
         else:
@@ -116,6 +117,17 @@ class TableMeasures:
         reasons += [f"but {a} and {b} hardly mean the same" for a, b in self._odd_pairs(rule)]
         names = self._names(rule)
         return Measures(1 / max(size, 1), coverage, surprise, strength, names, expected, tuple(reasons), notes)
+
+    def of_one_row(self, rule: Dc) -> float:
+        """How much a comparison of two columns of a row says: the share of pairs of rows that would violate it if one
+        value came from each, times the share of rows that have both; 0 for other rules about rows."""
+        (predicate,) = rule.predicates
+        if len(rule.predicates) > 1 or not isinstance(predicate, Compare) or not isinstance(predicate.right, Cell):
+            return 0.0
+        places = [self._schema.position(cell.column) for cell in predicate.cells]
+        both = float((self._codes[places] != NULL).all(axis=0).mean()) if self._seen else 0.0
+        crossed = replace(predicate, right=replace(predicate.right, row="s"))
+        return both * self._share(crossed) if self._seen > 1 else 0.0
 
     def _key(self, rule: Key, error: float) -> Measures:
         places = self._schema.positions(sorted(rule.columns))

@@ -64,7 +64,11 @@ class Contract:
 
     @classmethod
     def of(cls, book: Rulebook, name: str, status: Sequence[str] = (ACCEPTED,)) -> Contract:
-        return cls(name, Decisions.of(book).with_status(*status), book.tables)
+        entries = Decisions.of(book).with_status(*status)
+        lost = [
+            f"{e.rule}: the tolerance of {e.tolerance:g}; every violation counts there" for e in entries if e.tolerance
+        ]
+        return cls(name, entries, book.tables, lost)
 
     def by_table(self) -> Iterator[tuple[str, TableOptions, list[RuleEntry]]]:
         for name, options in self.tables.items():
@@ -77,7 +81,7 @@ class Contract:
     def schemas(self) -> dict[str, Schema]:
         return {name: options.schema for name, options in self.tables.items()}
 
-    def query(self, entry: RuleEntry, dialect: str, called: Callable[[str], str] | None = None) -> str | None:
+    def query(self, entry: RuleEntry, dialect: str, called: Callable[[str], str | None] | None = None) -> str | None:
         """A query of the rows that fail; None where SQL cannot say it, which is then noted. `called`: what stands for a
         table, as it is."""
         table = self.table_of(entry)
@@ -96,9 +100,9 @@ class Contract:
         return text if called is None else _renamed(text, self.tables, called)
 
 
-def _renamed(text: str, tables: Iterable[str], called: Callable[[str], str]) -> str:
+def _renamed(text: str, tables: Iterable[str], called: Callable[[str], str | None]) -> str:
     """A query with something else where tables stand."""
-    names = {name: called(name) for name in tables}
+    names = {name: by for name in tables if (by := called(name)) is not None}
     place = re.compile(rf"(FROM|JOIN) [\"`]({'|'.join(map(re.escape, names))})[\"`] AS")
     return place.sub(lambda found: f"{found[1]} {names[found[2]]} AS", text)
 
@@ -126,4 +130,7 @@ def shape_of(rule: Rule) -> Shape:
 
 
 def words_of(entry: RuleEntry) -> str:
-    return entry.description or sentence(entry.value)
+    """What people wrote about a rule; or the rule in words, where they wrote nothing but took the suggestion."""
+    words = sentence(entry.value, where=entry.filter)
+    suggested = entry.description is None or entry.description.startswith(sentence(entry.value)[:-1])
+    return words if suggested or entry.description is None else entry.description

@@ -32,7 +32,7 @@ def files(contract: Contract, dialect: str) -> Files:
 
 
 def _table(contract: Contract, name: str, options: TableOptions, entries: list[RuleEntry], dialect: str) -> Any:
-    shapes = {entry.id: shape_of(entry.value) for entry in entries if entry.filter is None}
+    shapes = {entry.id: shape_of(entry.value) for entry in entries if entry.filter is None and entry.nulls == "sql"}
     required = {s.column for s in shapes.values() if isinstance(s, NotNull)}
     unique = {s.columns[0] for s in shapes.values() if isinstance(s, Unique) and len(s.columns) == 1}
     columns = []

@@ -6,7 +6,7 @@ from typing import Any
 
 from holdfast.exchange.contract import Contract, Files, NotNull, Unique, shape_of, words_of
 from holdfast.exchange.yaml_text import as_yaml, block
-from holdfast.rules.rule import Fd, Ind
+from holdfast.rules.rule import Ind
 from holdfast.rules.rulefile import RuleEntry
 
 _SEVERITY = {"error": "error", "warn": "warn", "info": "warn"}
@@ -28,7 +28,7 @@ def files(contract: Contract, _: str) -> Files:
 
 
 def _function(contract: Contract, entry: RuleEntry, key: tuple[str, ...]) -> tuple[str, dict[str, Any]] | None:
-    shape, rule = shape_of(entry.value), entry.value
+    shape = shape_of(entry.value)
     plain = entry.filter is None and entry.nulls == "sql"
     if plain and isinstance(shape, NotNull):
         return "is_not_null", {"column": _quoted(shape.column)}
@@ -37,9 +37,6 @@ def _function(contract: Contract, entry: RuleEntry, key: tuple[str, ...]) -> tup
     if plain and isinstance(shape, Ind):
         left, right = ([_quoted(c) for c in side] for side in (shape.left, shape.right))
         return "foreign_key", {"columns": left, "ref_columns": right, "ref_table": shape.right_table}
-    if plain and isinstance(rule, Fd) and rule.left:
-        aggregate: dict[str, Any] = {"column": _quoted(rule.right), "aggr_type": "count_distinct", "limit": 1}
-        return "is_aggr_not_greater_than", aggregate | {"group_by": [_quoted(c) for c in sorted(rule.left)]}
     if not key:
         contract.dropped.append(f"{entry.rule}: DQX joins what fails to the table by a key, which it has not")
         return None

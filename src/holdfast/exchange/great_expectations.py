@@ -34,9 +34,9 @@ def _expectation(contract: Contract, entry: RuleEntry, dialect: str) -> dict[str
     return {"type": type_, "kwargs": arguments, "meta": meta, "severity": _SEVERITY[entry.severity]}
 
 
-def _batch(contract: Contract, entry: RuleEntry, table: str) -> str:
+def _batch(contract: Contract, entry: RuleEntry, table: str) -> str | None:
     """The table of the suite is its batch; others go by their name."""
-    return "{batch}" if table == contract.table_of(entry) else f'"{table}"'
+    return "{batch}" if table == contract.table_of(entry) else None
 
 
 def _simple(entry: RuleEntry) -> tuple[str | None, dict[str, Any]]:

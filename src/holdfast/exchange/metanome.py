@@ -35,6 +35,11 @@ def files(contract: Contract, _: str) -> Files:
 
 def _result(contract: Contract, entry: RuleEntry) -> dict[str, Any] | None:
     rule, table = entry.value, contract.table_of(entry)
+    if entry.filter is not None:
+        contract.dropped.append(
+            f"{entry.rule}: Metanome's results are about all rows, not only those with {entry.filter}"
+        )
+        return None
     if isinstance(rule, Key):
         return {"type": "UniqueColumnCombination", "columnCombination": _combination(table, sorted(rule.columns))}
     if isinstance(rule, Fd):

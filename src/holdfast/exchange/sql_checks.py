@@ -10,5 +10,6 @@ def files(contract: Contract, dialect: str) -> Files:
     for entry in contract.entries:
         query = contract.query(entry, dialect)
         if query is not None:
-            parts.append(f"-- {entry.id} ({entry.severity}): {entry.rule}\n-- {words_of(entry)}\n{query};\n")
+            about = f"{entry.id} ({entry.severity}): {entry.rule}\n{words_of(entry)}"
+            parts.append("".join(f"-- {line}\n" for line in about.splitlines()) + f"{query};\n")
     return {f"{contract.name}.{dialect}.sql": "\n".join(parts)}

@@ -11,7 +11,7 @@ import json
 import logging
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -23,7 +23,6 @@ from holdfast.rulebook import Rulebook
 from holdfast.rules.bind import table_of
 from holdfast.store.directory import Directory, directory_at
 from holdfast.workflow.alerts import Alert, alerts_of, send
-from holdfast.workflow.decisions import Decisions
 from holdfast.workflow.masking import Mask
 
 if TYPE_CHECKING:
@@ -45,10 +44,10 @@ def _names(event: dict[str, Any]) -> dict[str, str]:
 class Told:
     """What is told of one version: tables by name, each row with book, version, batch and time."""
 
-    def __init__(self, name: str, book: Rulebook, version: int) -> None:
+    def __init__(self, name: str, book: Rulebook, version: int, masked: Collection[str] = ()) -> None:
         self.record, violations, bad, found = book.events_of(version)
         self.name, self.version = name, version
-        self._book, self._found = book, found
+        self._book, self._found, self._masked = book, found, masked
         altered = self.record.get("altered", {}).get("rules", [])
         rules = [{"rule_id": e.id, "rule": e.rule, "change": "added"} for e in book.entries if e.id in altered]
         rules += [event | {"rule_id": event["id"]} | _names(event) for event in found]
@@ -73,12 +72,12 @@ class Told:
     @cached_property
     def alerts(self) -> list[Alert]:
         """What of it is worth waking somebody for."""
-        return alerts_of(self._book, self.record["violations"], self.tables[VIOLATIONS], self._found)
+        return alerts_of(self._book, self.record["violations"], self.tables[VIOLATIONS], self._found, self._masked)
 
     def hides(self, rule: str) -> bool:
         """Whether the rows that violate a rule must not be named."""
         entry = next((e for e in self._book.entries if e.id == rule), None)
-        mask = Mask(Decisions.of(self._book).masked, self._book.tables)
+        mask = Mask.of(self._book, self._masked)
         return entry is not None and mask.hides_names(table_of(entry.value, self._book.schemas))
 
     def filled(self) -> Iterator[tuple[str, pa.Table]]:
@@ -204,7 +203,7 @@ class Outbox:
     """Tells all sinks of a pipeline every version, in order."""
 
     def __init__(self, pipeline: Pipeline, spark: SparkSession | None) -> None:
-        self._name = pipeline.name
+        self._name, self._masked = pipeline.name, pipeline.mask
         self._directory: Directory = directory_at(pipeline.book)
         self._writers = {f"{sink.kind}-{i}": _writer(sink, spark) for i, sink in enumerate(pipeline.sinks)}
         self._done = self._marks()
@@ -226,7 +225,7 @@ class Outbox:
         """Tells every sink what it does not know yet."""
         for sink, writer in self._writers.items():
             for version in range(self._done[sink] + 1, book.version + 1):
-                if not self._tell(sink, writer, Told(self._name, book, version)):
+                if not self._tell(sink, writer, Told(self._name, book, version, self._masked)):
                     break
                 self._mark(sink, version)
         book.needed_from = self.needed_from

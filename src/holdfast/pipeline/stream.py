@@ -27,7 +27,7 @@ from holdfast.store.directory import directory_at
 from holdfast.store.store import Store
 from holdfast.table.change import Feed
 from holdfast.table.read import schema_of
-from holdfast.workflow.decisions import ACCEPTED, FILE, adopt, file_of, write
+from holdfast.workflow.decisions import ACCEPTED, FILE, Decisions, adopt, deciding, file_of, write
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -181,7 +181,12 @@ def _decided(pipeline: Pipeline) -> RuleFile:
 def _ensure_decisions(pipeline: Pipeline) -> None:
     """Writes them where a process was killed between making the rulebook, which checks just these, and writing them."""
     with Rulebook.open(pipeline.book) as book:
-        if book.path is None or (book.path / FILE).exists():
+        if book.path is None:
+            return
+        if (book.path / FILE).exists():
+            if not Decisions.of(book).masked.issuperset(pipeline.mask):
+                with deciding(book) as decisions:
+                    decisions.mask(decisions.masked.union(pipeline.mask))
             return
         decided = _decided(pipeline)
         if {e.id for e in decided if e.status == ACCEPTED} == {entry.id for entry in book.entries}:

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from holdfast.discovery.rank import DEFAULT_MOST, Ranked
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, RuleError
 from holdfast.rulebook import Rulebook
-from holdfast.rules.rule import KINDS, Ind
+from holdfast.rules.bind import require_fits
+from holdfast.rules.grammar import parse
+from holdfast.rules.rule import KINDS, Ind, Rule
 from holdfast.rules.rulefile import RuleEntry
+from holdfast.rules.ruleset import RuleSet
 from holdfast.rules.sentence import clash, sentence, standing
+from holdfast.rules.sql import violations_sql
 from holdfast.violations.look import Look, Violation
-from holdfast.workflow.decisions import ACCEPTED, SUGGESTED, Decisions
+from holdfast.workflow.baseline import Baseline
+from holdfast.workflow.decisions import ACCEPTED, SUGGESTED, Decisions, look_at
 from holdfast.workflow.history import Event, History, Point
 from holdfast.workflow.masking import Mask
 
@@ -25,6 +30,8 @@ KIND_NAMES = {
     "dc": "Denial constraints",
 }
 _WORST, _EXAMPLES, _TRENDS, _EVENTS = 10, 3, 6, 40
+_MISFIT = "It does not fit"
+_ROWS_LOOKED_AT = 200_000  # of all tables, for suggestions of which nothing is known
 
 
 @dataclass(frozen=True)
@@ -39,6 +46,9 @@ class Line:
     severity: str = ""
     owner: str = ""
     violations: int | None = None
+    known: int = 0  # of them, by the baseline
+    nulls: str = ""
+    filter: str = ""
     error: float = 0.0
     score: float | None = None
     reasons: tuple[str, ...] = ()
@@ -111,16 +121,14 @@ class Facts:
 
 def facts_of(book: Rulebook, name: str, most: int = DEFAULT_MOST) -> Facts:
     """Gathers them. O(rows) for each suggestion that only nearly holds, and for each of the worst rules."""
-    decisions, history = Decisions.of(book), History(book)
+    history, mask = History(book), Mask.of(book)
     found = book.found()
-    lines = [line_of(book, entry) for entry in decisions.with_status(ACCEPTED, SUGGESTED)]
-    known = {line.id for line in lines} | {entry.value.id for entry in decisions.entries}
-    lines += [line_of_ranked(ranked) for ranked in book.best(most) if ranked.id not in known]
-    lines = [_counted(book, line) for line in lines]
-    violated = sorted(
-        (line for line in lines if line.violations), key=lambda line: (line.status != ACCEPTED, -_weight(line))
-    )
-    mask = Mask(decisions.masked, book.tables)
+    decided = lines_of(book)
+    known = {entry.value.id for entry in Decisions.of(book).entries}
+    lines = [line for line in decided if line.status in (ACCEPTED, SUGGESTED)]
+    lines += [line_of_ranked(ranked, book.discovery_nulls) for ranked in book.best(most) if ranked.id not in known]
+    lines = [_counted(book, line, found) for line in lines]
+    violated = sorted((line for line in lines if line.violations), key=_worst_first)
     chosen = [line for line in violated if line.status == ACCEPTED][:_TRENDS]
     return Facts(
         name=name,
@@ -136,24 +144,51 @@ def facts_of(book: Rulebook, name: str, most: int = DEFAULT_MOST) -> Facts:
     )
 
 
-def line_of(book: Rulebook, entry: RuleEntry) -> Line:
-    """A rule that somebody gave, or that was suggested. One that is checked has its violations."""
-    checked = next((e for e in book.entries if e.id == entry.id), None)
-    count = book.count_violations(entry.id) if checked is not None else None
-    error = book.error(entry.id) if checked is not None else 0.0
-    words = standing(entry.value, count) if count is not None else entry.description or sentence(entry.value)
-    return Line(
-        entry.id, entry.value.kind, entry.rule, words, entry.status, entry.severity, entry.owner or "", count, error
-    )
+def lines_of(book: Rulebook) -> list[Line]:
+    """The rules that people decided about. One that is checked has its violations, and how many of them are known."""
+    baseline, checked = Baseline.of(book), {entry.id for entry in book.entries}
+    made = []
+    for entry in Decisions.of(book).entries:
+        count = book.count_violations(entry.id) if entry.id in checked else None
+        words = _words(book, entry, count)
+        known = baseline.count(entry.id) if count else 0
+        made.append(
+            Line(
+                id=entry.id,
+                kind=entry.value.kind,
+                rule=entry.rule,
+                sentence=words,
+                status=entry.status,
+                severity=entry.severity,
+                owner=entry.owner or "",
+                violations=count,
+                known=min(known, count or 0),
+                nulls=entry.nulls,
+                filter=entry.filter or "",
+                error=book.error(entry.id) if count is not None else 0.0,
+            )
+        )
+    return made
 
 
-def line_of_ranked(ranked: Ranked) -> Line:
+def _words(book: Rulebook, entry: RuleEntry, count: int | None) -> str:
+    try:
+        require_fits(entry.value, book.schemas)
+    except RuleError as error:
+        return f"{_MISFIT} the tables: {error}"
+    if count is not None:
+        return standing(entry.value, count, where=entry.filter)
+    return entry.description or sentence(entry.value, where=entry.filter)
+
+
+def line_of_ranked(ranked: Ranked, nulls: str) -> Line:
     return Line(
         ranked.id,
         ranked.kind,
         ranked.text,
         ranked.sentence,
         "found",
+        nulls=nulls,
         error=ranked.error,
         score=ranked.score,
         reasons=ranked.reasons,
@@ -161,22 +196,40 @@ def line_of_ranked(ranked: Ranked) -> Line:
     )
 
 
-def _counted(book: Rulebook, line: Line) -> Line:
-    """With its violations, sought now, for a suggestion that only nearly holds."""
-    if line.violations is not None or "nearly always" not in line.sentence:
+def _counted(book: Rulebook, line: Line, found: RuleSet) -> Line:
+    """With its violations, sought now, for a suggestion that may have some: it was found to hold only nearly, or its
+    kind is not followed and the table is small enough to look."""
+    if line.violations is not None or line.sentence.startswith(_MISFIT):
         return line
-    look = book.look(line.rule, book.discovery_nulls)
-    return Line(**{**vars(line), "violations": look.count, "error": look.error})
+    block = next((b for b in found.blocks if b.kind == line.kind and parse(line.rule) in RuleSet((b,))), None)
+    if (block is not None and block.errors is None) or (block is None and _rows(book) > _ROWS_LOOKED_AT):
+        return line
+    look = look_at(book, line.id)
+    return replace(line, violations=look.count, error=look.error)
 
 
-def _weight(line: Line) -> float:
-    return {"error": 3, "warn": 2}.get(line.severity, 1) * 1e15 + (line.violations or 0)
+def _rows(book: Rulebook) -> int:
+    return sum(book.count(table) for table in book.schemas)
+
+
+def _worst_first(line: Line) -> tuple[bool, int, int]:
+    severity = ("error", "warn", "info", "").index(line.severity)
+    return line.status != ACCEPTED, severity, -(line.violations or 0)
 
 
 def _worst(book: Rulebook, line: Line, mask: Mask) -> Worst:
-    look = book.look(line.rule, None if line.status == ACCEPTED else book.discovery_nulls)
-    shown = tuple(shown_violation(look, violation, mask) for violation in look.page(0, _EXAMPLES))
-    return Worst(line, look.table, look.count_rows(), shown, causes_of(look, mask))
+    look = look_at(book, line.id)
+    rule, table = look.item.rule, look.table
+    shown = tuple(shown_violation(rule, table, violation, mask) for violation in look.page(0, _EXAMPLES))
+    return Worst(line, table, look.count_rows(), shown, causes_of(look, mask))
+
+
+def query_of(book: Rulebook, look: Look, dialect: str) -> str:
+    """SQL to see the violations in the warehouse; an error where there can be none."""
+    key, item = book.tables[look.table].key, look.item
+    if not key:
+        raise HoldfastError(f"{look.table} has no key: SQL has no other way to tell rows apart")
+    return violations_sql(item.rule, book.schemas, key=key, nulls=item.nulls, dialect=dialect, where=item.where)
 
 
 def causes_of(look: Look, mask: Mask, most: int = 5, look_at: int = 10_000) -> tuple[str, ...]:
@@ -192,21 +245,20 @@ def causes_of(look: Look, mask: Mask, most: int = 5, look_at: int = 10_000) -> t
     return tuple(made)
 
 
-def shown_violation(look: Look, violation: Violation, mask: Mask) -> Shown:
-    """A violation as texts, masked."""
-    table = look.table
-    rows = [mask.row(table, row) for row in violation.rows if row is not None]
-    ids = [violation.t] if violation.s is None else [violation.t, violation.s]
+def shown_violation(rule: Rule, table: str, violation: Violation, mask: Mask) -> Shown:
+    """A violation as texts, masked; whether cells clash is decided by their values."""
+    rows = [row for row in violation.rows if row is not None]
+    hidden = [mask.row(table, row) for row in rows]
+    ids = [id_ for id_ in (violation.t, violation.s) if id_ is not None]
     names = [mask.name(table, name, id_) for name, id_ in zip(violation.names, ids, strict=False)]
+    same = {c for c in violation.compared if len(rows) > 1 and rows[0][c] == rows[1][c]}
     cells = []
     for column in rows[0]:
-        values = [row[column] for row in rows]
-        compared = column in violation.compared
-        clashes = compared and len(rows) > 1 and violation.rows[0][column] != violation.rows[1][column]  # type: ignore[index]
-        state = "clash" if clashes or (compared and len(rows) == 1) else "same" if compared else "other"
-        cells.append(Cell(column, text_of(values[0]), text_of(values[1]) if len(rows) > 1 else None, state))
-    pairs = {c: (rows[0][c], rows[1][c] if len(rows) > 1 else None) for c in violation.compared}
-    words = clash(look.item.rule, names[0], names[1] if len(names) > 1 else None, pairs)
+        state = "other" if column not in violation.compared else "same" if column in same else "clash"
+        texts = [text_of(row[column]) for row in hidden]
+        cells.append(Cell(column, texts[0], texts[1] if len(texts) > 1 else None, state))
+    pairs = {c: (hidden[0][c], hidden[1][c] if len(rows) > 1 else None) for c in violation.compared}
+    words = clash(rule, text_of(names[0]), text_of(names[1]) if len(names) > 1 else None, pairs, same)
     return Shown(violation.t, violation.s, tuple(text_of(name) for name in names), words, tuple(cells))
 
 
@@ -223,7 +275,12 @@ def references_of(book: Rulebook, least: float = 0.3) -> list[tuple[Ind, str]]:
     """Inclusions between tables for a graph, with their status: decided ones, and those that look like foreign keys."""
     entries = [(entry.value, entry.status) for entry in Decisions.of(book).entries]
     decided = {rule: status for rule, status in entries if isinstance(rule, Ind)}
-    made: dict[Ind, str] = {rule: status for rule, status in decided.items() if status in (ACCEPTED, SUGGESTED)}
+    there = set(book.schemas)
+    made: dict[Ind, str] = {
+        rule: status
+        for rule, status in decided.items()
+        if status in (ACCEPTED, SUGGESTED) and {rule.left_table, rule.right_table} <= there
+    }
     if len(book.schemas) > 1:
         likely = [key for key in book.loaded.likely_keys if key.score >= least and key.rule not in decided]
         made |= {key.rule: "found" for key in likely}

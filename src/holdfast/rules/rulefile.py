@@ -18,6 +18,7 @@ from holdfast.errors import HoldfastError, RuleError, shown
 from holdfast.rules.grammar import parse, parse_filter
 from holdfast.rules.predicate import Predicate
 from holdfast.rules.rule import Dc, Fd, Ind, Key, Order, Rule
+from holdfast.table.schema import unknown_name
 
 Status = Literal["suggested", "accepted", "rejected", "retired"]
 Severity = Literal["error", "warn", "info"]
@@ -43,7 +44,10 @@ class RuleEntry(BaseModel):
     description: str | None = None
     nulls: Annotated[Policy, Field(description="how nulls compare when the rule is checked")] = "sql"
     filter: Annotated[str | None, Field(description="only rows with this, such as `t.country = 'DE'`")] = None
-    tolerance: Annotated[float, Field(ge=0, le=1, description="the error up to which violations are accepted")] = 0.0
+    tolerance: Annotated[
+        float,
+        Field(ge=0, le=1, description="the share of pairs (rows, for rules about rows) that may violate it (g1)"),
+    ] = 0.0
 
     @field_validator("rule")
     @classmethod
@@ -150,10 +154,10 @@ class RuleFile:
         return self.entries[self._index(id_or_text)]
 
     def add(self, rule: Rule | str, **fields: Any) -> RuleEntry:
-        """Appends a rule; an equal one that is there already is an error."""
+        """Appends a rule; one that is there already is an error, unless it gets an id of its own (and a filter, say)."""
         text = str(rule)
         (entry,) = _validated({"rules": [{"rule": text} | fields]}, self._place).rules
-        if any(other.id == entry.id or other.value == entry.value for other in self.entries):
+        if any(other.id == entry.id or (other.value == entry.value and "id" not in fields) for other in self.entries):
             raise RuleError(f"{self._place}: `{text}` is there already")
         if not self._document.get("rules"):
             self._document["rules"] = []
@@ -175,6 +179,10 @@ class RuleFile:
             if id_or_text in (entry.id, entry.rule, str(entry.value)):
                 return i
         raise RuleError(f"{self._place}: there is no rule {shown(id_or_text)}")
+
+    def place_of(self, id_or_text: str) -> str:
+        """Where a rule stands: `rules.yml, line 12`."""
+        return _where(self._document, self._index(id_or_text), self._place)
 
     def text(self) -> str:
         out = StringIO()
@@ -226,6 +234,9 @@ def _validated(document: Any, place: str) -> RuleFileModel:
         at = [part for part in first["loc"] if part != "rules"]
         where = _where(document, at[0], place) if at and isinstance(at[0], int) else place
         field = ".".join(str(part) for part in at if not isinstance(part, int))
+        if first["type"] == "extra_forbidden":
+            known = RuleEntry.model_fields if at and isinstance(at[0], int) else RuleFileModel.model_fields
+            raise RuleError(f"{where}: {unknown_name('field', field, list(known))}") from None
         raise RuleError(f"{where}: {field}: {first['msg']}, not {shown(first['input'])}") from None
 
 

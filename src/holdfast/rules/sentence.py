@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from holdfast.rules.names import Rank, by_name
 from holdfast.rules.operator import Op
@@ -28,8 +28,8 @@ _IS = {
 }
 
 
-def sentence(rule: Rule, rank: Rank = by_name, error: float = 0.0) -> str:
-    """A rule as a sentence; one that holds only nearly says so.
+def sentence(rule: Rule, rank: Rank = by_name, error: float = 0.0, where: str | None = None) -> str:
+    """A rule as a sentence; one that holds only nearly, or is about some rows only, says so.
 
     >>> from holdfast.rules.grammar import parse
     >>> sentence(parse("key(area, phone)"))
@@ -46,29 +46,48 @@ def sentence(rule: Rule, rank: Rank = by_name, error: float = 0.0) -> str:
     'In orders, rows with the same zip have the same city.'
     """
     doubt = f", nearly always (error {percent(error)})" if error else ""
-    return f"{_said(rule, rank)}{doubt}."
+    return f"{_said(rule, rank, where)}{doubt}."
 
 
-def standing(rule: Rule, count: int, rank: Rank = by_name) -> str:
-    """A rule as a sentence, with how many violations it has.
+def standing(rule: Rule, count: int, rank: Rank = by_name, where: str | None = None) -> str:
+    """A rule as a sentence, with how many violations it has: of one that goes both ways, pairs of rows are half of
+    the violating ordered pairs.
 
     >>> from holdfast.rules.grammar import parse
     >>> standing(parse("zip -> city"), 6)
-    'Rows with the same zip have the same city; 6 pairs of rows disagree.'
-    >>> standing(parse("key(id)"), 0)
-    'No two rows have the same id; this holds.'
+    'Rows with the same zip have the same city; 3 pairs of rows disagree.'
+    >>> standing(parse("key(id)"), 0, where="t.id > 5")
+    'No two rows have the same id (only rows with t.id > 5); this holds.'
     """
+    said = _said(rule, rank, where)
     if not count:
-        return f"{_said(rule, rank)}; this holds."
+        return f"{said}; this holds."
+    words = violations_in_words(rule, count)
+    one = words.startswith("1 ")
     if isinstance(rule, Ind):
-        return f"{_said(rule, rank)}; {counted(count, 'row')} {'has' if count == 1 else 'have'} no partner."
+        return f"{said}; {words} {'has' if one else 'have'} no partner."
     if isinstance(rule, Dc) and rule.is_one_row:
-        return f"{_said(rule, rank)}; {counted(count, 'row')} {'does' if count == 1 else 'do'} not comply."
-    return f"{_said(rule, rank)}; {counted(count, 'pair')} of rows {'disagrees' if count == 1 else 'disagree'}."
+        return f"{said}; {words} {'does' if one else 'do'} not comply."
+    return f"{said}; {words} {'disagrees' if one else 'disagree'}."
 
 
-def clash(rule: Rule, t: object, s: object | None, values: Mapping[str, tuple[object, object | None]]) -> str:
-    """One violation as a sentence: what the two rows (or the row) have in the columns of the rule.
+def violations_in_words(rule: Rule, count: int) -> str:
+    """So many violations, as people count them: `3 rows`; `2 pairs of rows`, where both orders of a pair violate it."""
+    if isinstance(rule, Ind) or (isinstance(rule, Dc) and rule.is_one_row):
+        return counted(count, "row")
+    dc = as_dc(rule)
+    return f"{counted(count // 2 if dc.predicates == dc.mirrored() else count, 'pair')} of rows"
+
+
+def clash(
+    rule: Rule,
+    t: object,
+    s: object | None,
+    values: Mapping[str, tuple[object, object | None]],
+    same: Collection[str] | None = None,
+) -> str:
+    """One violation as a sentence: what the two rows (or the row) have in the columns of the rule. `same`: in which
+    they agree, where the values shown do not tell.
 
     >>> from holdfast.rules.grammar import parse
     >>> clash(parse("zip -> city"), 3, 7, {"zip": ("10115", "10115"), "city": ("Berlin", "Bonn")})
@@ -79,19 +98,20 @@ def clash(rule: Rule, t: object, s: object | None, values: Mapping[str, tuple[ob
         return f"Row {t} has {cells}, which {rule.right_table} does not have."
     if s is None:
         return f"Row {t} has {listed([f'{column} {value!r}' for column, (value, _) in values.items()])}."
-    same = [f"{column} ({a!r})" for column, (a, b) in values.items() if a == b]
-    differ = [f"{column} {a!r} and {b!r}" for column, (a, b) in values.items() if a != b]
-    parts = [f"the same {listed(same)}"] if same else []
+    alike = {column for column, (a, b) in values.items() if a == b} if same is None else set(same)
+    shared = [f"{column} ({a!r})" for column, (a, _) in values.items() if column in alike]
+    differ = [f"{column} {a!r} and {b!r}" for column, (a, b) in values.items() if column not in alike]
+    parts = [f"the same {listed(shared)}"] if shared else []
     return f"Rows {t} and {s} have {', but '.join([*parts, listed(differ)] if differ else parts)}."
 
 
-def _said(rule: Rule, rank: Rank) -> str:
-    """The claim, with the table that it is about where the rule names it."""
-    claim = _claim(rule, rank)
-    if rule.table is None:
+def _said(rule: Rule, rank: Rank, where: str | None = None) -> str:
+    """The claim, with the table that it is about where the rule names it, and the rows that it is about."""
+    claim = _claim(rule, rank) + (f" (only rows with {where})" if where else "")
+    if rule.table is None or isinstance(rule, Ind):
         return claim
-    starts = ("No ", "Rows ", "Of ", "A ", "There ", "Where ")
-    return f"In {rule.table}, {claim[0].lower() + claim[1:] if claim.startswith(starts) else claim}"
+    names_first = any(claim.startswith(f"{cell.column} ") for p in as_dc(rule).predicates for cell in p.cells)
+    return f"In {rule.table}, {claim if names_first else claim[0].lower() + claim[1:]}"
 
 
 def _claim(rule: Rule, rank: Rank) -> str:
@@ -138,22 +158,24 @@ def _pairwise(predicates: Iterable[Predicate], rank: Rank) -> str:
     beside = [p for p in parts if isinstance(p, Compare) and p.is_pair and _column_pair(p)[0] == _column_pair(p)[1]]
     if len(beside) < len(parts):
         return _with_two_names(parts)
-    same = [p.left.column for p in beside if p.op is Op.EQ]
-    others = [p for p in beside if p.op is not Op.EQ]
-    if not others:
+    same, differ = ([p.left.column for p in beside if p.op is op] for op in (Op.EQ, Op.NE))
+    ordered = [_THAN_OTHER[p.op].format(p.left.column) for p in beside if p.op not in (Op.EQ, Op.NE)]
+    if not ordered and not differ:
         return f"No two rows have the same {listed(same)}"
-    if len(others) == 1:
-        (only,) = others
-        if only.op is Op.NE:
-            claim = f"the same {only.left.column}"
-            return (
-                f"Rows with the same {listed(same)} have {claim}"
-                if same
-                else f"{only.left.column} is the same in every row"
-            )
-    of = f"Of two rows with the same {listed(same)}" if same else "Of two rows"
-    *first, last = [_THAN_OTHER[p.op].format(p.left.column) for p in others]
+    if not ordered:
+        *differ, last = differ
+        if not same and not differ:
+            return f"{last} is the same in every row"
+        return f"Rows{_alike(same, differ)} have the same {last}"
+    *first, last = ordered
+    of = f"Of two rows{_alike(same, differ)}"
     return f"{of}, the one with {listed(first)} never has {last}" if first else f"{of}, none has {last}"
+
+
+def _alike(same: Sequence[str], differ: Sequence[str]) -> str:
+    parts = [f" with the same {listed(same)}"] if same else []
+    parts += [f" that differ in {listed(differ)}"] if differ else []
+    return "".join(parts)
 
 
 def _column_pair(predicate: Compare) -> tuple[str, str]:

@@ -43,14 +43,7 @@ def violations_sql(
     `key` names the columns that tell rows apart; SQL has no other way to say "a different row". `where` limits
     the rule to some rows (the left ones of an inclusion).
     """
-    if dialect not in DIALECTS:
-        raise RuleError(f"{shown(dialect)} is not one of the dialects {', '.join(DIALECTS)}")
-    require_policy(nulls)
-    rule = parse(rule) if isinstance(rule, str) else rule
-    tables = {"data": schemas} if isinstance(schemas, Schema) else dict(schemas)
-    require_fits(rule, tables)
-    writer = _Writer(rule, tables, (key,) if isinstance(key, str) else tuple(key), nulls, dialect)
-    return writer.query(where).sql(dialect=dialect, identify=True)
+    return _writer(rule, schemas, key, nulls, dialect).query(where).sql(dialect=dialect, identify=True)
 
 
 def failing_rows_sql(
@@ -65,14 +58,19 @@ def failing_rows_sql(
     """A query that returns each row that violates the rule, alone or as t of a pair, whole and once: what tools for
     data quality want. A table needs no key where no row can violate the rule with itself, nor for a key rule.
     """
+    return _writer(rule, schemas, key, nulls, dialect).failing(where).sql(dialect=dialect, identify=True)
+
+
+def _writer(
+    rule: Rule | str, schemas: Schema | Mapping[str, Schema], key: Sequence[str] | str, nulls: str, dialect: str
+) -> _Writer:
     if dialect not in DIALECTS:
         raise RuleError(f"{shown(dialect)} is not one of the dialects {', '.join(DIALECTS)}")
     require_policy(nulls)
     rule = parse(rule) if isinstance(rule, str) else rule
     tables = {"data": schemas} if isinstance(schemas, Schema) else dict(schemas)
     require_fits(rule, tables)
-    writer = _Writer(rule, tables, (key,) if isinstance(key, str) else tuple(key), nulls, dialect)
-    return writer.failing(where).sql(dialect=dialect, identify=True)
+    return _Writer(rule, tables, (key,) if isinstance(key, str) else tuple(key), nulls, dialect)
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -45,7 +46,7 @@ def keys_of(schema: Schema, key: Sequence[str], codes: Codes, words: TextDiction
 def row_named(table: str, rows: Rows, words: TextDictionary, text: str) -> int:
     """The id of the row that is called so: by its key as people write it, or by its id where there is no key."""
     if not rows.key:
-        found = int(text) if text.lstrip("-").isdigit() else -1
+        found = int(text) if re.fullmatch("[0-9]{1,18}", text) else -1
         there = bool(np.isin(found, rows.ids()))
     else:
         wanted = np.full((len(rows.schema), 1), NULL)

@@ -11,12 +11,14 @@ import numpy as np
 
 from holdfast.indexes.pairs import Ids, Pairs
 from holdfast.indexes.rowtest import Mask, pairs_that_satisfy, rows_that_satisfy
-from holdfast.rules.bind import Schemas
-from holdfast.rules.rule import as_dc
-from holdfast.table.dictionary import Codes, TextDictionary
+from holdfast.rules.bind import Schemas, table_of
+from holdfast.rules.rule import Ind, as_dc
+from holdfast.table.compare import common_codes
+from holdfast.table.dictionary import NULL, Codes, TextDictionary
 from holdfast.table.encode import decode_table
 from holdfast.table.rows import RowChange, Rows
-from holdfast.violations.detect import Checked, Detector
+from holdfast.table.schema import Schema
+from holdfast.violations.detect import Checked, Detector, rows_that_violate
 from holdfast.violations.explain import Explanation, compared_columns, explanation
 from holdfast.violations.listing import names_of
 
@@ -94,47 +96,72 @@ class Look:
         t, s = pairs.t[skipped:], None if pairs.s is None else pairs.s[skipped:]
         return self.shown(Pairs(t, s).first(size))
 
-    def of_row(self, row: int, most: int = 100) -> tuple[int, list[Violation]]:
-        """How many rows this row violates the rule with (1, where it does so alone), and the first of them; t and s are
-        exchanged only where that is the only way. O(rows): it meets every row."""
-        ids = self._rows.ids()
-        if self.item.is_single:
-            there = np.isin(np.array([row]), self._detector.pairs(self._number, self._rows).t)
-            return int(there.sum()), self.shown(Pairs(np.array([row], np.int64)[there]))
-        codes, mine = self._rows.codes(), np.repeat(self._rows.codes_of(np.array([row])), len(ids), axis=1)
-        as_t, as_s = (ids[self._meets({"t": t, "s": s}) & (ids != row)] for t, s in ((mine, codes), (codes, mine)))
-        as_s = as_s[~np.isin(as_s, as_t)]
-        t = np.concatenate([np.full(len(as_t), row), as_s])
-        return len(t), self.shown(Pairs(t, np.concatenate([as_t, np.full(len(as_s), row)])).first(most))
-
-    def _meets(self, codes: Mapping[str, Codes]) -> Mask:
-        """Which pairs violate the rule."""
-        item, schema = self.item, self._rows.schema
-        predicates = as_dc(item.rule).written  # type: ignore[arg-type]
-        found = pairs_that_satisfy(predicates, schema, codes, self._words, item.nulls)
-        for side in codes.values() if item.where else ():
-            found &= rows_that_satisfy(item.where, schema, side, self._words, "sql")
-        return found
-
     def shown(self, pairs: Pairs) -> list[Violation]:
         """Violations with their rows."""
-        sides = [side for side in (pairs.t, pairs.s) if side is not None]
-        names = [names_of(side, self._rows, self._words).to_pylist() for side in sides]
-        cells = [decode_table(self._rows.schema, self._rows.codes_of(side), self._words).to_pylist() for side in sides]
-        compared = tuple(compared_columns(self.item))
-        if len(sides) == 1:
-            return [
-                Violation(t, None, (name, None), (row, None), compared)
-                for t, name, row in zip(sides[0].tolist(), names[0], cells[0], strict=True)
-            ]
-        ids = [side.tolist() for side in sides]
-        return [
-            Violation(t, s, (a, b), (row, other), compared)
-            for t, s, a, b, row, other in zip(*ids, *names, *cells, strict=True)
-        ]
+        return shown(self.item, pairs, self._rows, self._words)
 
     def explain(self, limit: int = 10, look_at: int = LOOK_AT, text: str | None = None) -> Explanation:
         """The worst rows, their clashes and causes, from the first `look_at` violations."""
         pairs = self._detector.pairs(self._number, self._rows, look_at)
         shown = self.item.rule.as_written if text is None else text
         return explanation(self.item, shown, self.count, pairs, self._rows, self._words, limit)
+
+
+def shown(item: Checked, pairs: Pairs, rows: Rows, words: TextDictionary) -> list[Violation]:
+    """Violations of a rule with their rows."""
+    sides = [side for side in (pairs.t, pairs.s) if side is not None]
+    names = [names_of(side, rows, words).to_pylist() for side in sides]
+    cells = [decode_table(rows.schema, rows.codes_of(side), words).to_pylist() for side in sides]
+    compared = tuple(compared_columns(item))
+    if len(sides) == 1:
+        return [
+            Violation(t, None, (name, None), (row, None), compared)
+            for t, name, row in zip(sides[0].tolist(), names[0], cells[0], strict=True)
+        ]
+    ids = [side.tolist() for side in sides]
+    return [
+        Violation(t, s, (a, b), (row, other), compared)
+        for t, s, a, b, row, other in zip(*ids, *names, *cells, strict=True)
+    ]
+
+
+def of_row(item: Checked, row: int, rows: Mapping[str, Rows], words: TextDictionary) -> Pairs:
+    """The violations of a rule that one live row of its table is in, each partner once: the row is t, or s where that
+    is the only way. O(rows): it meets every row, and needs no index."""
+    schemas = {name: some.schema for name, some in rows.items()}
+    mine = rows[table_of(item.rule, schemas)]
+    here, codes = np.array([row], np.int64), mine.codes_of(np.array([row], np.int64))
+    if isinstance(item.rule, Ind):
+        return Pairs(here[_lacks_partner(item, item.rule, codes, rows, words)])
+    if item.is_single:
+        return Pairs(here[rows_that_violate(item, mine.schema, codes, words)])
+    ids, every, again = mine.ids(), mine.codes(), np.repeat(codes, len(mine), axis=1)
+    sides = ({"t": again, "s": every}, {"t": every, "s": again})
+    as_t, as_s = (ids[_meet(item, mine.schema, side, words) & (ids != row)] for side in sides)
+    as_s = as_s[~np.isin(as_s, as_t)]
+    t = np.concatenate([np.full(len(as_t), row), as_s])
+    return Pairs(t, np.concatenate([as_t, np.full(len(as_s), row)]))
+
+
+def _meet(item: Checked, schema: Schema, codes: Mapping[str, Codes], words: TextDictionary) -> Mask:
+    """Which pairs violate a rule about pairs."""
+    predicates = as_dc(item.rule).written  # type: ignore[arg-type]
+    found = pairs_that_satisfy(predicates, schema, codes, words, item.nulls)
+    for side in codes.values() if item.where else ():
+        found &= rows_that_satisfy(item.where, schema, side, words, "sql")
+    return found
+
+
+def _lacks_partner(item: Checked, rule: Ind, codes: Codes, rows: Mapping[str, Rows], words: TextDictionary) -> Mask:
+    """Whether one row, given by its codes, has values that the other table has not."""
+    left, right = rows[rule.left_table].schema, rows[rule.right_table]
+    there, theirs = np.ones(len(right), np.bool_), right.codes()
+    for a, b in zip(rule.left, rule.right, strict=True):
+        mine = codes[left.position(a)]
+        if mine[0] == NULL:
+            return np.zeros(1, np.bool_)
+        other = theirs[right.schema.position(b)]
+        one, many = common_codes(left.column(a), mine, right.schema.column(b), other)
+        there &= (many == one[0]) & (other != NULL)
+    applies = rows_that_satisfy(item.where, left, codes, words, "sql") if item.where else np.ones(1, np.bool_)
+    return np.asarray(applies & ~there.any())

@@ -23,10 +23,10 @@ from pydantic import BaseModel, Field
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 from holdfast.errors import HoldfastError
-from holdfast.report.facts import Line, causes_of, shown_violation
+from holdfast.report.facts import Line, causes_of, query_of, shown_violation, text_of
 from holdfast.report.page import environment, style
 from holdfast.rules.rule import KINDS
-from holdfast.rules.sql import DIALECTS, violations_sql
+from holdfast.rules.sql import DIALECTS
 from holdfast.web.snapshot import STATUS, Snapshot
 from holdfast.web.sparkline import sparkline
 
@@ -47,7 +47,9 @@ Page = Annotated[int, Query(ge=1, le=10**6)]
 Size = Annotated[int, Query(ge=1, le=200)]
 Text = Annotated[str, Query(max_length=200)]
 RuleId = Annotated[str, PathValue(max_length=200, pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")]
-RowId = Annotated[int, PathValue(ge=0, le=_LATEST)]
+RowId = Annotated[int, PathValue(ge=0, le=_LATEST, description="a row's id, as t and s of violations have it")]
+Status = Literal["", "accepted", "suggested", "rejected", "retired", "found"]
+Kind = Literal["", "key", "fd", "ind", "order", "dc"]
 
 
 class RuleLine(BaseModel):
@@ -61,6 +63,9 @@ class RuleLine(BaseModel):
     severity: str = ""
     owner: str = ""
     violations: int | None = None
+    known: int = 0
+    nulls: str = ""
+    filter: str = ""
     error: float = 0.0
     score: float | None = None
     reasons: list[str] = []
@@ -157,7 +162,7 @@ class Application:
 
     def violations(self, rule_id: str, page: int, size: int) -> Violations:
         with self.snapshot.looking(self.line(rule_id)) as (_, look, mask):
-            shown = [shown_violation(look, v, mask) for v in look.page((page - 1) * size, size)]
+            shown = [shown_violation(look.item.rule, look.table, v, mask) for v in look.page((page - 1) * size, size)]
             listed = [ViolationModel.model_validate(_plain(s)) for s in shown]
             return Violations(total=look.count, page=page, table=look.table, violations=listed)
 
@@ -181,31 +186,26 @@ class Application:
             cells = book.row(table, row) if table in book.schemas else None
             if cells is None:
                 raise HTTPException(404, f"there is no row {row} of {table}")
-            entries = list(book.entries)
-        found = []
-        for entry in entries:
-            line = self.snapshot.line(entry.id)
-            if line is None:
-                continue
-            with self.snapshot.looking(line) as (_, look, mask):
-                if look.table == table:
-                    count, violations = look.of_row(row, most)
-                    if count:
-                        found.append((line, count, [shown_violation(look, v, mask) for v in violations]))
-        values = {column: "" if value is None else str(value) for column, value in mask.row(table, cells).items()}
+            found = [
+                (self.line(entry.id), count, [shown_violation(entry.value, table, v, mask) for v in violations])
+                for entry, count, violations in book.row_violations(table, row, most)
+                if self.snapshot.line(entry.id) is not None
+            ]
+        values = {column: text_of(value) for column, value in mask.row(table, cells).items()}
         rules = [{"id": line.id, "rule": line.rule, "violations": count} for line, count, _ in found]
         return RowModel(table=table, row=row, values=values, rules=rules), found
+
+    def row_named(self, table: str, key: str) -> int:
+        with self.snapshot.book() as (book, _):
+            if table not in book.schemas:
+                raise HTTPException(404, f"there is no table {table}")
+            return book.row_named(key, table)
 
     def query(self, line: Line, dialect: str) -> str:
         """SQL to see the violations in the warehouse, or why there is none."""
         with self.snapshot.looking(line) as (book, look, _):
-            key = book.tables[look.table].key
-            if not key:
-                return f"-- {look.table} has no key: SQL has no other way to tell rows apart"
-            item = look.item
             try:
-                options: dict[str, Any] = {"key": key, "nulls": item.nulls, "dialect": dialect, "where": item.where}
-                return violations_sql(item.rule, book.schemas, **options)
+                return query_of(book, look, dialect)
             except HoldfastError as error:
                 return f"-- {error}"
 
@@ -285,7 +285,7 @@ def _add_api(app: FastAPI, served: Application) -> None:
 
     @app.get("/api/rules")
     def rules(
-        search: Text = "", kind: Text = "", column: Text = "", status: Text = "", page: Page = 1, size: Size = 50
+        search: Text = "", kind: Kind = "", column: Text = "", status: Status = "", page: Page = 1, size: Size = 50
     ) -> Rules:
         total, lines = snapshot.rules(search, kind, column, status, page, size)
         return Rules(total=total, page=page, rules=[RuleLine.model_validate(_plain(line)) for line in lines])
@@ -302,6 +302,11 @@ def _add_api(app: FastAPI, served: Application) -> None:
     def history(rule_id: RuleId) -> RuleHistory:
         events, trend = snapshot.history_of(served.line(rule_id))
         return RuleHistory(events=[event.record() for event in events], trend=[vars(point) for point in trend])
+
+    @app.get("/api/tables/{table}/rows", responses=missing)
+    def named_row(table: str, key: Text) -> RowModel:
+        """A row by its key as people write it (a,b for two columns), or by its id in a table without a key."""
+        return served.row(table, served.row_named(table, key))[0]
 
     @app.get("/api/tables/{table}/rows/{row}", responses=missing)
     def row(table: str, row: RowId) -> RowModel:
@@ -334,7 +339,9 @@ def _add_pages(app: FastAPI, served: Application) -> None:
         return served.html("overview.html", here="overview", worst=worst, suggested=suggested)
 
     @app.get("/rules", response_class=HTMLResponse, include_in_schema=False)
-    def rules(search: Text = "", kind: Text = "", column: Text = "", status: Text = "", page: Page = 1) -> HTMLResponse:
+    def rules(
+        search: Text = "", kind: Kind = "", column: Text = "", status: Status = "", page: Page = 1
+    ) -> HTMLResponse:
         size = 50
         total, lines = snapshot.rules(search, kind, column, status, page, size)
         asked = {"search": search, "kind": kind, "column": column, "status": status}
@@ -345,7 +352,7 @@ def _add_pages(app: FastAPI, served: Application) -> None:
     def rule(rule_id: RuleId, page: Page = 1, dialect: Text = "duckdb") -> HTMLResponse:
         size, line = 10, served.line(rule_id)
         with snapshot.looking(line) as (_, look, mask):
-            shown = [shown_violation(look, v, mask) for v in look.page((page - 1) * size, size)]
+            shown = [shown_violation(look.item.rule, look.table, v, mask) for v in look.page((page - 1) * size, size)]
             total, table, causes = look.count, look.table, causes_of(look, mask) if page == 1 and look.count else ()
         events, trend = snapshot.history_of(line)
         dialect = dialect if dialect in DIALECTS else "duckdb"
@@ -357,10 +364,7 @@ def _add_pages(app: FastAPI, served: Application) -> None:
 
     @app.get("/tables/{table}/rows", response_class=HTMLResponse, include_in_schema=False)
     def find_row(table: str, key: Text = "") -> Response:
-        with snapshot.book() as (book, _):
-            if table not in book.schemas:
-                raise HTTPException(404, f"there is no table {table}")
-            found = book.row_named(key, table)
+        found = served.row_named(table, key)
         return RedirectResponse(f"/tables/{quote(table, safe='')}/rows/{found}", 303)
 
     @app.get("/tables/{table}/rows/{row}", response_class=HTMLResponse, include_in_schema=False)

@@ -18,12 +18,12 @@ from typing import Any
 
 from holdfast.discovery.interest import columns_of
 from holdfast.discovery.rank import Ranked
-from holdfast.errors import HoldfastError, StoreError
-from holdfast.report.facts import Facts, Line, line_of, line_of_ranked, references_of
+from holdfast.errors import StoreError
+from holdfast.report.facts import Facts, Line, line_of_ranked, lines_of, references_of
 from holdfast.report.graph import graph_svg
 from holdfast.rulebook import Rulebook
 from holdfast.rules.bind import require_fits
-from holdfast.rules.grammar import parse
+from holdfast.rules.grammar import parse, parse_filter
 from holdfast.rules.names import quoted
 from holdfast.rules.rule import KINDS, Ind, Rule
 from holdfast.rules.sentence import sentence
@@ -66,7 +66,9 @@ class Snapshot:
         self._stop = threading.Event()
         self._book = Rulebook.open(directory)
         self._looks: OrderedDict[str, Look] = OrderedDict()
+        self._filters: dict[str, str] = {}  # with which they were made
         self._found: tuple[Line, ...] | None = None
+        self._events: list[Event] = []
         self._best: list[Ranked] = []
         self._seen = self._state()
         self.view = self._view(0)
@@ -89,7 +91,9 @@ class Snapshot:
         while not self._stop.wait(_POLL):
             try:
                 self.look_again()
-            except (HoldfastError, OSError) as error:  # a file in the making, or damaged: tried again
+            except (
+                Exception
+            ) as error:  # a file in the making, a mistake in rules.yml: pages stay, and it is tried again
                 log.warning("the rulebook could not be read: %s", error)
 
     def _state(self) -> tuple[str, float]:
@@ -108,7 +112,7 @@ class Snapshot:
             changes = self._book.refresh()
             if changes is None:
                 self._looks.clear()
-                self._found = None
+                self._found, self._events = None, []
             for change in changes or ():
                 for look in self._looks.values():
                     look.follow(change)
@@ -123,14 +127,15 @@ class Snapshot:
 
     def _view(self, number: int) -> View:
         book = self._book
-        decided = [line_of(book, entry) for entry in Decisions.of(book).entries]
-        known = {line.rule for line in decided}
+        decided = lines_of(book)
+        known = {entry.value.id for entry in Decisions.of(book).entries}
         if self._found is None:
             self._best = book.best()
             self._found = tuple(_found_lines(book, self._best))
-        lines = (*decided, *(line for line in self._found if line.rule not in known))
+        lines = (*decided, *(line for line in self._found if line.id not in known))
         history = History(book)
-        events = history.events()
+        seen = self._events[-1].version if self._events else -1
+        self._events = (self._events + history.events(after=seen))[-_EVENTS:]
         facts = Facts(
             name=self.directory.resolve().stem,
             version=book.version,
@@ -142,7 +147,7 @@ class Snapshot:
         )
         by_id = {line.id: line for line in reversed(lines)}
         graph = graph_svg(list(book.schemas), references_of(book))
-        return View(facts, lines, by_id, tuple(events[-_EVENTS:][::-1]), graph, number)
+        return View(facts, lines, by_id, tuple(self._events[::-1]), graph, number)
 
     # --- lists ----------------------------------------------------------------------------------------------
 
@@ -181,34 +186,21 @@ class Snapshot:
     def looking(self, line: Line) -> Iterator[tuple[Rulebook, Look, Mask]]:
         """The violations of a rule, while nothing changes."""
         with self._lock:
-            nulls = self._nulls(line)
             look = self._looks.get(line.id)
-            if look is None or look.item.nulls != nulls:
-                look = self._look(line, nulls)
-            self._looks[line.id] = look
+            if look is None or (look.item.nulls, self._filters.get(line.id)) != (line.nulls, line.filter):
+                where = parse_filter(line.filter) if line.filter else frozenset()
+                look = self._book.look_alone(line.rule, line.nulls, where)
+            self._looks[line.id], self._filters[line.id] = look, line.filter
             self._looks.move_to_end(line.id)
             while len(self._looks) > _LOOKS:
                 self._looks.popitem(last=False)
-            yield self._book, look, self._mask()
-
-    def _look(self, line: Line, nulls: str) -> Look:
-        """With a detector of its own, so that the others need not be built."""
-        entry = next((e for e in self._book.entries if e.id == line.id), None)
-        where = entry.predicates if entry is not None else frozenset()
-        return self._book.look_alone(line.rule, nulls, where)
-
-    def _nulls(self, line: Line) -> str:
-        decided = next((e for e in Decisions.of(self._book).entries if e.id == line.id), None)
-        return decided.nulls if decided is not None else self._book.discovery_nulls
-
-    def _mask(self) -> Mask:
-        return Mask(Decisions.of(self._book).masked, self._book.tables)
+            yield self._book, look, Mask.of(self._book)
 
     @contextmanager
     def book(self) -> Iterator[tuple[Rulebook, Mask]]:
         """The rulebook, while nothing changes."""
         with self._lock:
-            yield self._book, self._mask()
+            yield self._book, Mask.of(self._book)
 
     def history_of(self, line: Line) -> tuple[list[Event], list[Any]]:
         """What happened to a rule, and its violations after each version, where it is checked."""
@@ -225,15 +217,15 @@ class Snapshot:
         with self._lock:
             require_fits(parse(line.rule), self._book.schemas)
             with deciding(self._book) as decisions:
-                if line.status == FOUND:
-                    fields["nulls"] = self._book.discovery_nulls
-                decisions.decide(line.rule, status, book=None, **fields)
-            try:
-                with Rulebook.open(self.directory) as writer:
+                decisions.decide(line.rule if line.status == FOUND else line.id, status, book=self._book, **fields)
+            with Rulebook.open(self.directory) as writer:
+                try:
+                    writer.hold()
+                except StoreError:
+                    said = "counts with the next batch: another process writes this rulebook"
+                else:
                     adopt(writer)
-                said = "counts from now on"
-            except StoreError:
-                said = "counts with the next batch: another process writes this rulebook"
+                    said = "counts from now on"
             self.look_again()
         return said
 
@@ -241,11 +233,11 @@ class Snapshot:
 def _found_lines(book: Rulebook, best: Sequence[Ranked]) -> Iterator[Line]:
     """Those worth reading with their reasons, then all others by text; their sentences are made when they are shown."""
     known = {ranked.text for ranked in best}
-    yield from (line_of_ranked(ranked) for ranked in best)
+    yield from (line_of_ranked(ranked, book.discovery_nulls) for ranked in best)
     for block in book.found().blocks:
         for rule, text, error, _ in block.with_details():
             if text not in known:
-                yield Line(rule.id, block.kind, text, "", FOUND, error=error)
+                yield Line(rule.id, block.kind, text, "", FOUND, nulls=book.discovery_nulls, error=error)
 
 
 def _said(line: Line) -> Line:

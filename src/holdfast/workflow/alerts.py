@@ -5,7 +5,7 @@ they say of nulls differs."""
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,10 +17,11 @@ from holdfast.outbox import ADDED, REMOVED, violation_events
 from holdfast.outcome import Outcome
 from holdfast.rulebook import Rulebook
 from holdfast.rules.bind import table_of
-from holdfast.rules.sentence import sentence, standing
+from holdfast.rules.grammar import parse
+from holdfast.rules.implication import implies
+from holdfast.rules.sentence import sentence, standing, violations_in_words
 from holdfast.rules.wording import counted
 from holdfast.workflow.baseline import Baseline
-from holdfast.workflow.decisions import Decisions
 from holdfast.workflow.masking import Mask
 
 Record = dict[str, Any]
@@ -44,11 +45,15 @@ class Alert:
 
 
 def alerts_of(
-    book: Rulebook, changed: Mapping[str, Sequence[int]], violations: pa.Table, found: Iterable[Record] = ()
+    book: Rulebook,
+    changed: Mapping[str, Sequence[int]],
+    violations: pa.Table,
+    found: Sequence[Record] = (),
+    masked: Collection[str] = (),
 ) -> list[Alert]:
     """The alerts of a version. `changed`: {rule id: (added, removed, total)}; `violations`: those that came and went,
     as sinks are told them; `found`: the rules that came and went among those that were found."""
-    baseline, mask = Baseline.of(book), Mask(Decisions.of(book).masked, book.tables)
+    baseline, mask = Baseline.of(book), Mask.of(book, masked)
     accepted = {entry.id: entry for entry in book.entries}
     made = []
     for rule_id, (added, _, total) in changed.items():
@@ -61,14 +66,16 @@ def alerts_of(
         count = int(pc.sum(new["count"]).as_py() or 0) if len(came) else added
         if count:
             hidden = mask.hides_names(table_of(entry.value, book.schemas))
-            text = f"{standing(entry.value, total)} {counted(count, 'violation')} came"
+            text = f"{standing(entry.value, total, where=entry.filter)} {violations_in_words(entry.value, count)} came"
             made.append(
                 Alert(rule_id, entry.rule, entry.severity, text, count, total, () if hidden else _examples(new))
             )
     values = {entry.value.id: entry for entry in accepted.values()}
     for event in found:
         entry = values.get(event["id"])
-        if entry is not None and event["change"] == REMOVED and not changed.get(entry.id, (0,))[0]:
+        if entry is None or event["change"] != REMOVED or changed.get(entry.id, (0,))[0]:
+            continue
+        if not any(implies(parse(other["rule"]), entry.value) for other in found if other["change"] == ADDED):
             text = f"{sentence(entry.value)} Discovery no longer finds that it holds"
             made.append(Alert(entry.id, entry.rule, entry.severity, text, 0, book.count_violations(entry.id)))
     return made
@@ -80,8 +87,12 @@ def alerts_of_batch(book: Rulebook, out: Outcome) -> list[Alert]:
         return []
     counts = {e.id: out.violations.of(e.id) for e in book.entries}
     changed = {id_: (c.count_added, c.count_removed, c.count) for id_, c in counts.items()}
-    removed = [{"id": rule.id, "change": REMOVED} for rule in out.rules.removed]
-    return alerts_of(book, changed, violation_events(out.violations, book.entries), removed)
+    found = [
+        {"id": rule.id, "rule": text, "change": change}
+        for change, rules in ((ADDED, out.rules.added), (REMOVED, out.rules.removed))
+        for rule, text in rules.with_texts()
+    ]
+    return alerts_of(book, changed, violation_events(out.violations, book.entries), found)
 
 
 def _examples(events: pa.Table) -> tuple[tuple[Any, ...], ...]:

@@ -19,6 +19,7 @@ from holdfast.rules.bind import require_fits
 from holdfast.rules.grammar import parse
 from holdfast.rules.rule import Rule
 from holdfast.rules.rulefile import RuleEntry, RuleFile, as_entry
+from holdfast.violations.look import Look
 
 FILE = "rules.yml"
 _LOCK = ".rules.lock"
@@ -65,24 +66,31 @@ class Decisions:
         """Gives a rule a status, and severity, owner, tolerance or description. It goes by id or text; a rule that is
         not in the file, but fits the tables of the book, is added."""
         changed = {name: value for name, value in fields.items() if value is not None} | {"status": status}
-        known = self._known(rule)
+        known = self.known(rule)
         if known is None:
             value = _found(rule, book)
             if book is not None:
                 require_fits(value, book.schemas)
-            return self._file.add(str(value), **changed)
+                if value in book.found().of(value.kind):  # it was found under the book's policy, and is checked so
+                    changed.setdefault("nulls", book.discovery_nulls)
+            return self._file.add(str(value) if book is None else book.text_of(value), **changed)
         self._file.update(known.id, **changed)
         return self._file[known.id]
 
-    def _known(self, rule: str) -> RuleEntry | None:
-        for entry in self._file.entries:
+    def known(self, rule: str) -> RuleEntry | None:
+        """The entry of a rule, by id or text."""
+        for entry in self.entries:
             if rule in (entry.id, entry.rule, str(entry.value)):
                 return entry
         try:
             value = parse(rule)
         except RuleError:
             return None
-        return next((entry for entry in self._file.entries if entry.value == value), None)
+        return next((entry for entry in self.entries if entry.value == value), None)
+
+    def place_of(self, rule_id: str) -> str:
+        """Where a rule stands: `rules.yml, line 12`."""
+        return self._file.place_of(rule_id)
 
     def mask(self, columns: Iterable[str]) -> None:
         """Columns that are masked from now on."""
@@ -103,6 +111,17 @@ def deciding(book: Rulebook) -> Iterator[Decisions]:
         decisions = Decisions.of(book)
         yield decisions
         decisions.save()
+
+
+def look_at(book: Rulebook, rule: str) -> Look:
+    """The violations of a rule by id or text, as it was decided or found: with its null policy and its filter."""
+    entry = Decisions.of(book).known(rule)
+    if entry is not None:
+        checked = any(entry.id == other.id and entry.rule == other.rule for other in book.entries)
+        return book.look(entry.id) if checked else book.look_alone(entry.value, entry.nulls, entry.predicates)
+    value = _found(rule, book)
+    require_fits(value, book.schemas)
+    return book.look_alone(value, book.discovery_nulls if value in book.found().of(value.kind) else book.rule_nulls)
 
 
 def _found(rule: str, book: Rulebook | None) -> Rule:
@@ -144,13 +163,18 @@ def adopt(book: Rulebook) -> int | None:
     where nothing is to be done. An error in the file refuses the whole."""
     if book.path is None or not (book.path / FILE).exists():
         return None
-    wanted = {entry.id: entry for entry in Decisions.of(book).with_status(ACCEPTED)}
+    decisions = Decisions.of(book)
+    if book.entries and not decisions.entries:
+        raise HoldfastError(f"{book.path / FILE} has no rules any more; to retire all of them, give them that status")
+    wanted = {entry.id: entry for entry in decisions.with_status(ACCEPTED)}
     checked = {entry.id: entry for entry in book.entries}
     new = [e for id_, e in wanted.items() if id_ not in checked or checked[id_].model_dump() != e.model_dump()]
     gone = [id_ for id_ in checked if id_ not in wanted]
     if not new and not gone:
         return None
-    try:
-        return book.alter(rules=new, retire=gone)
-    except RuleError as error:
-        raise HoldfastError(f"{book.path / FILE}: {error}") from None
+    for entry in new:
+        try:
+            require_fits(entry.value, book.schemas)
+        except RuleError as error:
+            raise HoldfastError(f"{decisions.place_of(entry.id)}: {error}") from None
+    return book.alter(rules=new, retire=gone)

@@ -19,11 +19,13 @@ from holdfast.rules.bind import table_of
 from holdfast.rules.grammar import parse
 from holdfast.rules.implication import implies
 from holdfast.rules.names import by_name, by_position
-from holdfast.rules.rule import Fd, Order, Rule
+from holdfast.rules.rule import Fd, Ind, Order, Rule
 from holdfast.violations.detect import Checked
+from holdfast.workflow.masking import Mask
 
-BORN, BROKEN, WEAKENED, IMPROVED, RECOVERED = "born", "broken", "weakened", "improved", "recovered"
-GENERALISED, SPECIALISED, ADOPTED, RETIRED = "generalised", "specialised", "adopted", "retired"
+BORN, BROKEN, WEAKENED, IMPROVED, CHANGED = "born", "broken", "weakened", "improved", "changed"
+GENERALISED, SPECIALISED, RECOVERED = "generalised", "specialised", "recovered"
+ADOPTED, RETIRED = "adopted", "retired"
 Record = dict[str, Any]
 
 
@@ -60,16 +62,19 @@ class History:
     """The history of a rulebook, read once from its log."""
 
     def __init__(self, book: Rulebook) -> None:
-        self._book = book
+        self._book, self._mask = book, Mask.of(book)
         self._records = book.records()
+        self._rules = {entry.id: entry.rule for entry in book.entries}
+        for record in self._records:
+            self._rules |= record.get("altered", {}).get("retired", {})
         self._times = {r["version"]: r["time"] for r in self._records}
         self._found: dict[int, list[Record]] = defaultdict(list)
         for event in book.rule_history().to_pylist():
             self._found[event["version"]].append(event)
 
-    def events(self, rule: str | None = None) -> list[Event]:
-        """What happened, oldest first; to one rule, by id or text."""
-        made = [event for record in self._records for event in self._of(record)]
+    def events(self, rule: str | None = None, after: int = -1) -> list[Event]:
+        """What happened, oldest first; to one rule, by id or text; after a version. Masked names are not told."""
+        made = [event for record in self._records if record["version"] > after for event in self._of(record)]
         if rule is None:
             return made
         text = self._text(rule)
@@ -77,9 +82,8 @@ class History:
 
     def _text(self, rule: str) -> str:
         """The text by which the log knows a rule."""
-        entry = next((e for e in self._book.entries if rule == e.id), None)
-        if entry is not None:
-            return entry.rule
+        if rule in self._rules:
+            return self._rules[rule]
         schemas = list(self._book.schemas.values())
         rank = by_position(schemas[0].names) if len(schemas) == 1 else by_name
         try:
@@ -116,25 +120,30 @@ class History:
     def _event(self, record: Record, event: Record, what: str, into: str | None = None) -> Event:
         by = None
         if event["t"] is not None:
-            by = f"rows {_name(event['t'])} and {_name(event['s'])}"
+            hidden = self._mask.hides_names(event["table"])
+            by = "two rows" if hidden else f"rows {_name(event['t'])} and {_name(event['s'])}"
         elif event["value"] is not None:
-            by = f"value {event['value']}"
+            by = "a value" if self._hides_value(event["rule"]) else f"value {event['value']}"
         return Event(*_when(record), what, event["id"], event["kind"], event["rule"], by, into)
 
+    def _hides_value(self, rule: str) -> bool:
+        value = parse(rule)
+        return isinstance(value, Ind) and any(self._mask.hides(value.left_table, column) for column in value.left)
+
     def _checked_rules(self, record: Record) -> Iterator[Event]:
-        entries = {entry.id: entry for entry in self._book.entries}
         altered = record.get("altered", {})
         for what, ids in ((ADOPTED, altered.get("rules", ())), (RETIRED, altered.get("retired", ()))):
             for id_ in ids:
-                rule = entries[id_].rule if id_ in entries else id_
-                kind = entries[id_].value.kind if id_ in entries else id_.partition("-")[0]
-                yield Event(*_when(record), what, id_, kind, rule)
+                yield self._checked(record, what, id_)
         for id_, (added, removed, total) in record.get("violations", {}).items():
-            if id_ in entries and record["version"] and (added or removed):
-                what = _change(added, removed, total)
+            if record["version"] and (added or removed):
                 by = f"{added:,} violations came, {removed:,} went, {total:,} now"
-                rule, kind = entries[id_].rule, entries[id_].value.kind
-                yield Event(*_when(record), what, id_, kind, rule, by)
+                yield self._checked(record, _change(added, removed, total), id_, by)
+
+    def _checked(self, record: Record, what: str, id_: str, by: str | None = None) -> Event:
+        rule = self._rules.get(id_, id_)
+        kind = parse(rule).kind if id_ in self._rules else id_.partition("-")[0]
+        return Event(*_when(record), what, id_, kind, rule, by)
 
     def trend(self, rule: str) -> list[Point]:
         """The violations and the error of a checked rule after each version that touched it or its table."""
@@ -189,7 +198,7 @@ def _change(added: int, removed: int, total: int) -> str:
         return BROKEN
     if not total:
         return RECOVERED
-    return WEAKENED if total > before else IMPROVED
+    return CHANGED if total == before else WEAKENED if total > before else IMPROVED
 
 
 def _about(rule: Rule) -> object:

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from holdfast.errors import HoldfastError, shown
+from holdfast.rulebook import Rulebook
 from holdfast.table.options import TableOptions
+from holdfast.workflow.decisions import Decisions
 
 HIDDEN = "•••"
 
@@ -13,13 +16,28 @@ HIDDEN = "•••"
 class Mask:
     """Hides cells, and the names of rows where part of their key is hidden: they then go by row id.
 
-    >>> from holdfast.table.schema import Schema
     >>> Mask(["ssn"], {}).row("people", {"ssn": "123", "zip": "10115"})
     {'ssn': '•••', 'zip': '10115'}
     """
 
     def __init__(self, columns: Collection[str], tables: Mapping[str, TableOptions]) -> None:
         self._columns, self._tables = frozenset(columns), tables
+
+    @classmethod
+    def of(cls, book: Rulebook, more: Collection[str] = ()) -> Mask:
+        """That of a rulebook, by its decisions. A name that no column has is an error: it would hide nothing."""
+        columns = frozenset(Decisions.of(book).masked | {*more})
+        known = {
+            name
+            for table, schema in book.schemas.items()
+            for column in schema.names
+            for name in (column, f"{table}.{column}")
+        }
+        for column in sorted(columns - known):
+            raise HoldfastError(
+                f"{book.path or 'the rulebook'}: mask: there is no column {shown(column)}; nothing would be hidden"
+            )
+        return cls(columns, book.tables)
 
     def __bool__(self) -> bool:
         return bool(self._columns)

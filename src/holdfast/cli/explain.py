@@ -1,0 +1,118 @@
+"""`holdfast explain`: why a rule is violated, or what a row violates."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from holdfast.cli.options import Directory, Form
+from holdfast.cli.output import Format, Record, as_json
+from holdfast.cli.progress import announce
+from holdfast.errors import HoldfastError
+from holdfast.report.facts import Shown, query_of, shown_violation
+from holdfast.rulebook import Rulebook
+from holdfast.rules.sentence import standing
+from holdfast.rules.wording import counted
+from holdfast.violations.look import Look, Violation
+from holdfast.workflow.decisions import Decisions, look_at
+from holdfast.workflow.masking import Mask
+
+_STYLES = {"clash": ("bold red", " ≠"), "same": ("bold", " ="), "other": ("dim", "")}
+
+
+def explain_command(
+    directory: Directory,
+    rule: Annotated[str | None, typer.Argument(help="A rule, by id or text; any, not only those checked.")] = None,
+    row: Annotated[
+        str | None, typer.Option("--row", help="A row instead: its key (a,b for two columns), or its id without key.")
+    ] = None,
+    table: Annotated[str | None, typer.Option(help="The row's table, where there are several.")] = None,
+    limit: Annotated[int, typer.Option(min=1, help="How many rows, causes and clashes.")] = 10,
+    whole: Annotated[
+        bool, typer.Option("--whole", help="All columns of the rows, not only those of the rule.")
+    ] = False,
+    sql: Annotated[str | None, typer.Option(help="Print a query that finds them, for this dialect.")] = None,
+    format: Form = Format.TABLE,
+) -> None:
+    """Say why a rule is violated, or what a row violates: partner rows side by side, causes, what to remove."""
+    announce()
+    if (rule is None) == (row is None):
+        raise HoldfastError("explain a rule, or a row: holdfast explain DIR RULE, or holdfast explain DIR --row KEY")
+    if format not in (Format.TABLE, Format.JSON):
+        raise HoldfastError(f"explain prints table or json, not {format}")
+    with Rulebook.open(directory) as book:
+        mask = Mask.of(book)
+        if row is not None:
+            name = table or next(iter(book.schemas))
+            _explain_row(book, book.row_named(row, table), name, limit, mask, format, whole)
+            return
+        assert rule is not None
+        look = look_at(book, rule)
+        if sql is not None:
+            print(query_of(book, look, sql))
+            return
+        entry = Decisions.of(book).known(rule)
+        _explain_rule(look, None if entry is None else entry.filter, limit, mask, format, whole)
+
+
+def _explain_rule(look: Look, where: str | None, limit: int, mask: Mask, format: Format, whole: bool) -> None:
+    found, shown = look.explain(limit), look.page(0, limit)
+    if format is Format.JSON:
+        causes = [
+            {"rows": [mask.name(look.table, r) for r in rows], "pairs": pairs, "exact": exact}
+            | {"remove": [mask.name(look.table, r) for r in remove]}
+            for rows, pairs, remove, exact in found.causes
+        ]
+        document = {"rule": found.rule, "count": look.count, "error": look.error, "causes": causes}
+        print(as_json(document | {"violations": [_record(v, look.table, mask) for v in shown]}))
+        return
+    console = Console()
+    console.print(standing(look.item.rule, look.count, where=where), highlight=False, markup=False)
+    if not mask.hides_names(look.table) and look.count:
+        console.print(found.summary(), highlight=False, markup=False)
+    for violation in shown:
+        _print(console, shown_violation(look.item.rule, look.table, violation, mask), whole)
+
+
+def _explain_row(book: Rulebook, row: int, table: str, limit: int, mask: Mask, format: Format, whole: bool) -> None:
+    found = book.row_violations(table, row, limit)
+    if format is Format.JSON:
+        rules = [
+            {"rule": entry.rule, "count": count, "violations": [_record(v, table, mask) for v in violations]}
+            for entry, count, violations in found
+        ]
+        print(as_json({"row": row, "rules": rules}))
+        return
+    console = Console()
+    for entry, count, violations in found:
+        with_whom = "" if violations[0].s is None else f": with {counted(count, 'row')}"
+        console.print(f"{entry.rule}{with_whom}", highlight=False, markup=False)
+        for violation in violations:
+            _print(console, shown_violation(entry.value, table, violation, mask), whole)
+    if not found:
+        console.print(f"violates none of the {counted(len(book.entries), 'rule')} that are checked", highlight=False)
+
+
+def _record(violation: Violation, table: str, mask: Mask) -> Record:
+    rows = [mask.row(table, row) for row in violation.rows if row is not None]
+    names = [mask.name(table, n, i) for n, i in zip(violation.names, (violation.t, violation.s), strict=True)]
+    return {"rows": names[: len(rows)], "values": json.loads(json.dumps(rows, default=str))}
+
+
+def _print(console: Console, shown: Shown, whole: bool) -> None:
+    """The two rows (or the one) as columns; cells that clash are marked."""
+    console.print(shown.words, highlight=False, markup=False)
+    table = Table("", *(f"row {name}" for name in shown.names), show_edge=False, pad_edge=False)
+    for cell in shown.cells:
+        if whole or cell.state != "other":
+            style, mark = _STYLES[cell.state]
+            values = [cell.t] if cell.s is None else [cell.t, cell.s]
+            table.add_row(
+                Text(cell.column + (mark if cell.s is not None else ""), style), *(Text(v, style) for v in values)
+            )
+    console.print(table)
