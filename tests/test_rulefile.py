@@ -71,7 +71,7 @@ def test_an_empty_file_is_fine():
         ("rules:\n  - rule: zip > city\n", "r.yml, line 2: expected `->`"),
         ("rules:\n  - rule: a -> b\n  - rule: a -> b\n", "r.yml, line 3: the id 'fd-.*' is used twice"),
         ("rules:\n  - rule: a -> b\n    severity: huge\n", "r.yml, line 2: severity: .*not 'huge'"),
-        ("rules:\n  - rule: a -> b\n    colour: red\n", "r.yml, line 2: colour"),
+        ("rules:\n  - rule: a -> b\n    colour: red\n", "r.yml, line 2: unknown field .colour"),
         ("rules:\n  - rule: a -> b\n    tolerance: 2\n", "tolerance: .*not 2"),
         ("rules:\n  - rule: a -> b\n    filter: t.a\n", "filter|expected"),
         ("rules:\n  - owner: ana\n", "at least `rule`"),
