@@ -93,6 +93,26 @@ def test_chance_is_told_from_meaning():
     assert len(noise.best()) < len(noise) / 3
 
 
+def test_what_chance_lets_nearly_hold_is_not_worth_reading():
+    """Few pairs agree on the code, so hardly any pair violates anything that begins with it: that says nothing."""
+    rows = pa.table({"id": np.arange(300), "code": np.arange(300) % 100, "name": [f"n{n % 100}" for n in range(300)]})
+    rules = hf.discover(rows, ("fd", "order"), max_error=0.02)
+    scores = {r.text: r.score for r in rules.best(most=None, least=0.0)}
+    assert scores["{code =} -> id <"] < 0.05 < 0.5 < scores["code -> name"]
+
+
+def test_what_follows_step_by_step_is_left_out():
+    """zip -> city -> state -> land: zip -> state is no news."""
+    zips = np.arange(400) % 80
+    columns = {"id": np.arange(400), "zip": zips, "city": zips // 2, "state": zips // 10, "land": zips // 40}
+    rules = hf.discover(
+        pa.table(columns | {f"x{n}": (np.arange(400) * (n + 3)) % 7 for n in range(4)}), ("fd", "key"), max_size=2
+    )
+    fds = texts(rules.best(most=8), "fd")
+    assert {"zip -> city", "city -> state", "state -> land"} <= set(fds) and len(rules.of("fd")) > 10
+    assert not {"zip -> state", "zip -> land", "city -> land"} & set(fds)
+
+
 def test_expected_pairs_are_what_shuffled_columns_have():
     """The number of pairs that would violate `x -> y` by chance, beside that of shuffled columns."""
     rng = np.random.default_rng(5)

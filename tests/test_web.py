@@ -348,6 +348,7 @@ def test_a_refreshed_book_is_a_book_opened_anew(tmp_path):
                     alone.follow(change)
             assert look.count == writer.count_violations("a -> b")
             assert alone.count == hf.check(writer.table(), ["key(a)"]).count("key(a)")
+            assert len(alone.page(0, 10_000)) == alone.count
         assert reader.refresh() == []
 
 

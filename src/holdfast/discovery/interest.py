@@ -105,9 +105,9 @@ class TableMeasures:
             reasons.insert(0, f"it says something about {percent(coverage)} of the rows")
             size = len(rule.left)
         elif isinstance(rule, Order):
-            coverage, strength = self.coverage(as_dc(rule)), self._order_strength(rule)
-            strength *= self._strength(error, expected)
-            reasons.insert(0, f"of the pairs that it orders, {percent(strength)} really differ in {rule.right.column}")
+            really = self._order_strength(rule)
+            coverage, strength = self.coverage(as_dc(rule)), really * self._strength(error, expected)
+            reasons.insert(0, f"of the pairs that it orders, {percent(really)} really differ in {rule.right.column}")
             size = len(rule.left)
         else:
             coverage, strength = self.coverage(rule), self._strength(error, expected)

@@ -154,7 +154,7 @@ class RuleFile:
         return self.entries[self._index(id_or_text)]
 
     def add(self, rule: Rule | str, **fields: Any) -> RuleEntry:
-        """Appends a rule; one that is there already is an error, unless it gets an id of its own (for another filter)."""
+        """Appends a rule; one that is there already is an error, unless it gets an id of its own."""
         text = str(rule)
         (entry,) = _validated({"rules": [{"rule": text} | fields]}, self._place).rules
         if any(other.id == entry.id or (other.value == entry.value and "id" not in fields) for other in self.entries):
