@@ -23,7 +23,7 @@ from pydantic import BaseModel, Field
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 from holdfast.errors import HoldfastError
-from holdfast.report.facts import Line, causes_of, query_of, shown_violation, text_of
+from holdfast.report.facts import Line, Shown, causes_of, query_of, shown_violation, text_of
 from holdfast.report.page import environment, style
 from holdfast.rules.rule import KINDS
 from holdfast.rules.sql import DIALECTS
@@ -52,56 +52,19 @@ Status = Literal["", "accepted", "suggested", "rejected", "retired", "found"]
 Kind = Literal["", "key", "fd", "ind", "order", "dc"]
 
 
-class RuleLine(BaseModel):
-    """One rule in a list."""
-
-    id: str
-    kind: str
-    rule: str
-    sentence: str
-    status: str
-    severity: str = ""
-    owner: str = ""
-    violations: int | None = None
-    known: int = 0
-    nulls: str = ""
-    filter: str = ""
-    error: float = 0.0
-    score: float | None = None
-    reasons: list[str] = []
-    notes: list[str] = []
-
-
 class Rules(BaseModel):
     """A page of rules."""
 
     total: int
     page: int
-    rules: list[RuleLine]
-
-
-class CellModel(BaseModel):
-    column: str
-    t: str
-    s: str | None
-    state: str
-
-
-class ViolationModel(BaseModel):
-    """A row, or a row and its partner: names, the clash in words, all cells side by side."""
-
-    t: int
-    s: int | None
-    names: list[str]
-    words: str
-    cells: list[CellModel]
+    rules: list[Line]
 
 
 class Violations(BaseModel):
     total: int
     page: int
     table: str
-    violations: list[ViolationModel]
+    violations: list[Shown]
 
 
 class RuleHistory(BaseModel):
@@ -163,8 +126,7 @@ class Application:
     def violations(self, rule_id: str, page: int, size: int) -> Violations:
         with self.snapshot.looking(self.line(rule_id)) as (_, look, mask):
             shown = [shown_violation(look.item.rule, look.table, v, mask) for v in look.page((page - 1) * size, size)]
-            listed = [ViolationModel.model_validate(_plain(s)) for s in shown]
-            return Violations(total=look.count, page=page, table=look.table, violations=listed)
+            return Violations(total=look.count, page=page, table=look.table, violations=shown)
 
     def summary(self) -> Summary:
         facts = self.snapshot.view.facts
@@ -288,11 +250,11 @@ def _add_api(app: FastAPI, served: Application) -> None:
         search: Text = "", kind: Kind = "", column: Text = "", status: Status = "", page: Page = 1, size: Size = 50
     ) -> Rules:
         total, lines = snapshot.rules(search, kind, column, status, page, size)
-        return Rules(total=total, page=page, rules=[RuleLine.model_validate(_plain(line)) for line in lines])
+        return Rules(total=total, page=page, rules=lines)
 
     @app.get("/api/rules/{rule_id}", responses=missing)
-    def rule(rule_id: RuleId) -> RuleLine:
-        return RuleLine.model_validate(_plain(served.line(rule_id)))
+    def rule(rule_id: RuleId) -> Line:
+        return served.line(rule_id)
 
     @app.get("/api/rules/{rule_id}/violations", responses=missing)
     def violations(rule_id: RuleId, page: Page = 1, size: Size = 20) -> Violations:
@@ -387,12 +349,3 @@ def _add_pages(app: FastAPI, served: Application) -> None:
             return Response(style(), media_type="text/css")
         text = files("holdfast.web").joinpath("static", name).read_text(encoding="utf-8")
         return Response(text, media_type="text/css" if name.endswith(".css") else "text/javascript")
-
-
-def _plain(shown: Any) -> dict[str, Any]:
-    """A dataclass as a mapping, with those inside."""
-    made: dict[str, Any] = {}
-    for name, value in vars(shown).items():
-        inside = isinstance(value, tuple) and value and hasattr(value[0], "__dataclass_fields__")
-        made[name] = [_plain(part) for part in value] if inside else list(value) if isinstance(value, tuple) else value
-    return made
