@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -16,6 +15,7 @@ import pyarrow as pa
 
 from holdfast import outbox
 from holdfast.arrays import Arrays
+from holdfast.chronicle import Chronicle
 from holdfast.discovered import Discovered, Followed, rule_events
 from holdfast.discovery.budget import Budget
 from holdfast.discovery.filed_generator import MEMORY_BUDGET
@@ -23,7 +23,7 @@ from holdfast.discovery.interest import Weights
 from holdfast.discovery.rank import DEFAULT_MOST, Ranked
 from holdfast.discovery.runs import Runs
 from holdfast.discovery.wanted import CrossColumns, Sizes, Wanted
-from holdfast.errors import ChangeRefused, HoldfastError, RuleError, SchemaError, StoreError, shown
+from holdfast.errors import HoldfastError, RuleError, SchemaError, StoreError, shown
 from holdfast.executors.executor import Executor
 from holdfast.indexes.named import DEFAULT
 from holdfast.indexes.pairs import Pairs
@@ -98,10 +98,8 @@ class Rulebook:
         self._values = values  # of inclusions, where they are durable
         self._words = TextDictionary()
         self._rows = {name: Rows(t.schema, t.key) for name, t in tables.items()}
-        self._log, self._quarantine, self._rule_log = Log(), Log(), Log()
+        self._chronicle = Chronicle()
         self._filed = dict.fromkeys(GROWING, 0)  # how much of each growing state is in its files
-        self._seen: dict[str, dict[str | int, str | None]] = {}  # batches of each source, and their offsets
-        self._highest: dict[str, int] = {}  # of each source's integer batch ids
         self._describe(tables, entries)
 
     def _describe(self, tables: dict[str, TableOptions], entries: tuple[RuleEntry, ...]) -> None:
@@ -257,8 +255,7 @@ class Rulebook:
             for part in states.get(name, ()):
                 state.merge(part)
         self._filed |= self._lengths()
-        for record in self._log.records:
-            self._note_batch(record)
+        self._chronicle.note_all()
         for change in changes:
             if WORDS in change:
                 self._words.merge(change[WORDS])
@@ -271,8 +268,8 @@ class Rulebook:
 
     @property
     def _growing(self) -> dict[str, TextDictionary | Log | Runs]:
-        made: dict[str, TextDictionary | Log | Runs] = {WORDS: self._words, LOG: self._log}
-        made |= {QUARANTINE: self._quarantine, RULES: self._rule_log}
+        made: dict[str, TextDictionary | Log | Runs] = {WORDS: self._words, LOG: self._chronicle.log}
+        made |= {QUARANTINE: self._chronicle.apart, RULES: self._chronicle.rules}
         return made if self._values is None else made | {VALUES: self._values}
 
     def _lengths(self) -> dict[str, int]:
@@ -555,14 +552,9 @@ class Rulebook:
         """Adds a step to the states; its words are in the dictionary already."""
         for name, delta in step.rows.items():
             self._rows[name].merge(delta)
-        self._log.append(step.record)
-        if step.bad is not None:
-            self._quarantine.merge(step.bad)
-        if step.rules is not None:
-            self._rule_log.merge(step.rules)
+        self._chronicle.add(step)
         if step.values is not None and self._values is not None:
             self._values.merge(step.values)
-        self._note_batch(step.record)
 
     def _states(
         self,
@@ -578,9 +570,9 @@ class Rulebook:
         for name in self._rows if self._found.has_facts else ():
             make[facts_state(name)] = partial(self._found.facts, name, self._rows, (coming or {}).get(name))
         make[WORDS] = lambda: self._words.to_arrays(start[WORDS], words)
-        make[LOG] = lambda: self._log.to_arrays(start[LOG])
-        make[QUARANTINE] = lambda: self._quarantine.to_arrays(start[QUARANTINE])
-        make[RULES] = lambda: self._rule_log.to_arrays(start[RULES])
+        make[LOG] = lambda: self._chronicle.log.to_arrays(start[LOG])
+        make[QUARANTINE] = lambda: self._chronicle.apart.to_arrays(start[QUARANTINE])
+        make[RULES] = lambda: self._chronicle.rules.to_arrays(start[RULES])
         if self._values is not None:
             make[VALUES] = partial(self._values.to_arrays, start[VALUES])
         chosen = {name: state() for name, state in make.items() if names is None or name in names}
@@ -589,39 +581,23 @@ class Rulebook:
 
     # --- batches --------------------------------------------------------------------------------------------
 
-    def _note_batch(self, record: Record) -> None:
-        if record["version"] and record["batch"] is not None:
-            source, batch = record["source"], record["batch"]
-            self._seen.setdefault(source, {})[batch] = record.get("offsets")
-            if isinstance(batch, int):
-                self._highest[source] = max(batch, self._highest.get(source, batch))
-
     def next_batch(self, source: str) -> int:
         """The number that follows the last one of a source."""
-        return self._highest.get(source, 0) + 1
+        return self._chronicle.next_batch(source)
 
     def last_offsets(self, source: str) -> str | None:
         """What the last batch of a source was made of."""
-        return next(reversed(self._seen[source].values())) if self._seen.get(source) else None
+        return self._chronicle.last_offsets(source)
 
     def knows(self, source: str, batch: str | int, offsets: str | None = None) -> bool:
         """Whether this batch was applied already; an error where it was made of something else then."""
-        before = self._seen.get(source, {}).get(batch)
-        if offsets is not None and before is not None and before != offsets:
-            raise ChangeRefused(
-                f"batch {batch} of {shown(source)} was applied already, but was made of something else then: a lost or "
-                f"foreign checkpoint. Restore the checkpoint; or, with a new one, give the source a new name and only "
-                f"what this rulebook has not seen"
-            )
-        if isinstance(batch, int) and source in self._highest and batch <= self._highest[source]:
-            return True
-        return batch in self._seen.get(source, ())
+        return self._chronicle.knows(source, batch, offsets)
 
     # --- looking --------------------------------------------------------------------------------------------
 
     @property
     def version(self) -> int:
-        return int(self._log.records[-1]["version"]) if self._log.records else 0
+        return self._chronicle.version
 
     @property
     def path(self) -> Path | None:
@@ -725,7 +701,7 @@ class Rulebook:
         self._require_usable()
         asked = self._names.find(rule)
         if self._detector is None:
-            for record in reversed(self._log.records):
+            for record in reversed(self._chronicle.log.records):
                 if self._entries[asked.number].id in record.get("violations", {}):
                     return int(record["violations"][self._entries[asked.number].id][2])
         return self._detect().counts[asked.number]
@@ -836,42 +812,24 @@ class Rulebook:
     def history(self) -> pa.Table:
         """What each batch did to each table, oldest first."""
         self._require_usable()
-        rows = [
-            {k: r[k] for k in ("version", "source", "time", "quarantined", "drift")}
-            | {"batch": str(r["batch"]), "table": name}
-            | dict(zip(("rules_added", "rules_removed"), r.get("rules", {}).get(name, (0, 0)), strict=True))
-            | counts
-            for r in self._log.records
-            for name, counts in r["tables"].items()
-        ]
-        return pa.Table.from_pylist(rows, schema=_HISTORY)
+        return self._chronicle.history()
 
     def records(self) -> list[Record]:
         """What each version did, as it was written down, oldest first."""
         self._require_usable()
-        return list(self._log.records)
+        return list(self._chronicle.log.records)
 
     def rule_history(self) -> pa.Table:
         """The rules that came and went, oldest first, with the two rows that decided: of a rule that went a pair that
         violates it, of one that came a pair that did, until a row of it was deleted. Rows by name, as JSON. At most
         a thousand for each table and version; `history` counts all."""
         self._require_usable()
-        rows = [
-            r
-            | {"batch": str(r["batch"])}
-            | {name: None if r.get(name) is None else json.dumps(r[name]) for name in ("t", "s", "value")}
-            for r in self._rule_log.records
-        ]
-        return pa.Table.from_pylist(rows, schema=_RULE_HISTORY)
+        return self._chronicle.rule_history()
 
     def quarantined(self) -> pa.Table:
         """The rows that were kept apart, with the reason; their values as JSON."""
         self._require_usable()
-        rows = [
-            r | {"batch": str(r["batch"]), "values": json.dumps(r["values"], default=str)}
-            for r in self._quarantine.records
-        ]
-        return pa.Table.from_pylist(rows, schema=_QUARANTINE)
+        return self._chronicle.quarantined()
 
     # --- following another process that writes ---------------------------------------------------------------
 
@@ -949,27 +907,6 @@ class Rulebook:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-_HISTORY = pa.schema(
-    [
-        ("version", pa.int64()),
-        ("batch", pa.string()),
-        ("source", pa.string()),
-        ("time", pa.string()),
-        ("table", pa.string()),
-    ]
-    + [(name, pa.int64()) for name in ("inserted", "deleted", "updated", "quarantined", "drift")]
-    + [(name, pa.int64()) for name in ("rules_added", "rules_removed")]
-)
-_RULE_HISTORY = pa.schema(
-    [("version", pa.int64())]
-    + [(name, pa.string()) for name in ("batch", "table", "change", "id", "kind", "rule", "t", "s", "value")]
-)
-_QUARANTINE = pa.schema(
-    [("version", pa.int64())]
-    + [(name, pa.string()) for name in ("batch", "table", "place", "change_type", "values", "reason")]
-)
 
 
 def require_keep(keep: int) -> int:
