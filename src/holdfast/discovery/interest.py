@@ -96,10 +96,7 @@ class TableMeasures:
             return self._key(rule, error)
         assert isinstance(rule, Fd | Order | Dc)
         expected = self.expected(rule)
-        surprise = log10(1 + expected) / log10(1 + self._all_pairs)
-        reasons = [
-            f"if its columns had nothing to do with each other, about {round(expected):,} pairs would violate it"
-        ]
+        surprise, reasons = self._surprise(expected), [_by_chance(expected)]
         if isinstance(rule, Fd):
             coverage, strength = self._constrained(rule), self._strength(self._wrong(rule) if error else 0.0, expected)
             reasons.insert(0, f"it says something about {percent(coverage)} of the rows")

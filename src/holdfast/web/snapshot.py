@@ -65,11 +65,9 @@ class Snapshot:
         self._lock = threading.RLock()
         self._stop = threading.Event()
         self._book = Rulebook.open(directory)
-        self._looks: OrderedDict[str, Look] = OrderedDict()
-        self._filters: dict[str, str] = {}  # with which they were made
+        self._looks: OrderedDict[tuple[str, str, str], Look] = OrderedDict()  # by rule, null policy and filter
         self._found: tuple[Line, ...] | None = None
         self._events: list[Event] = []
-        self._best: list[Ranked] = []
         self._seen = self._state()
         self.view = self._view(0)
         self._thread: threading.Thread | None = None
@@ -91,9 +89,7 @@ class Snapshot:
         while not self._stop.wait(_POLL):
             try:
                 self.look_again()
-            except (
-                Exception
-            ) as error:  # a file in the making, a mistake in rules.yml: pages stay, and it is tried again
+            except Exception as error:  # such as a mistake in rules.yml: pages stay as they are, and it is tried again
                 log.warning("the rulebook could not be read: %s", error)
 
     def _state(self) -> tuple[str, float]:
@@ -130,8 +126,7 @@ class Snapshot:
         decided = lines_of(book)
         known = {entry.value.id for entry in Decisions.of(book).entries}
         if self._found is None:
-            self._best = book.best()
-            self._found = tuple(_found_lines(book, self._best))
+            self._found = tuple(_found_lines(book, book.best()))
         lines = (*decided, *(line for line in self._found if line.id not in known))
         history = History(book)
         seen = self._events[-1].version if self._events else -1
@@ -186,15 +181,14 @@ class Snapshot:
     def looking(self, line: Line) -> Iterator[tuple[Rulebook, Look, Mask]]:
         """The violations of a rule, while nothing changes."""
         with self._lock:
-            look = self._looks.get(line.id)
-            if look is None or (look.item.nulls, self._filters.get(line.id)) != (line.nulls, line.filter):
+            key = (line.rule, line.nulls, line.filter)
+            if key not in self._looks:
                 where = parse_filter(line.filter) if line.filter else frozenset()
-                look = self._book.look_alone(line.rule, line.nulls, where)
-            self._looks[line.id], self._filters[line.id] = look, line.filter
-            self._looks.move_to_end(line.id)
+                self._looks[key] = self._book.look_alone(line.rule, line.nulls, where)
+            self._looks.move_to_end(key)
             while len(self._looks) > _LOOKS:
                 self._looks.popitem(last=False)
-            yield self._book, look, Mask.of(self._book)
+            yield self._book, self._looks[key], Mask.of(self._book)
 
     @contextmanager
     def book(self) -> Iterator[tuple[Rulebook, Mask]]:
