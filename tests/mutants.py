@@ -109,7 +109,7 @@ MUTANTS = [
     Mutant("violations/detect.py", "left = None if left is None else left - len(found)", "pass", "test_violations.py -k parts"),
     Mutant("violations/inclusion_index.py", "np.subtract.at(self._counts[1], lost, 1)", "pass", "test_violations.py"),
     Mutant("violations/explain.py", "chosen | neighbours", "chosen", "test_violations.py"),
-    Mutant("violations/listing.py", "_flipped(rule) != _flipped(item.rule)", "False", "test_violations.py"),
+    Mutant("violations/listing.py", "_flipped(rule) != _flipped(self.checked[number].rule)", "False", "test_violations.py"),
     # executors
     Mutant("executors/executor.py", 'np.argsort(numbers, kind="stable")', "np.argsort(-numbers)", "test_executors.py"),
     Mutant("executors/threads.py", "self.cancellation.check()", "pass", "test_executors.py"),
@@ -119,7 +119,7 @@ MUTANTS = [
     Mutant("store/store.py", "        if _numbered(self.directory)[-1] != self.version:\n", "        if False:\n", "test_versions.py"),
     Mutant("store/store.py", "min(self.version - keep + 1, needed_from)", "self.version - keep + 1", "test_versions.py"),
     Mutant("rulebook.py", "{*names, *altered}", "{*names}", "test_versions.py"),
-    Mutant("rulebook.py", "before is not None and before != offsets", "False", "test_pipeline.py -k lost"),
+    Mutant("chronicle.py", "before is not None and before != offsets", "False", "test_pipeline.py -k lost"),
     Mutant("violations/listing.py", "coming[:, ids[fresh] - rows.next_id]", "coming[:, ids[fresh] * 0]", "test_violations.py -k every_change"),
     Mutant("indexes/partitioned.py", "            self._layout.widen(come_codes)\n", "", "test_violations.py -k in_parts"),
     Mutant("indexes/partitioned.py", "np.array([made[0], made[-1]])", "np.array([made[0], made[0]])", "test_violations.py -k other_role"),
