@@ -292,9 +292,9 @@ def _tests_pass(copy: Path, mutant: Mutant) -> bool:
         "-p",
         "no:cacheprovider",
         "-m",
-        "not long and not data"
+        "not long and not data and not tools"
         if any(file in ON_SPARK for file in files.split())
-        else "not long and not spark and not data",
+        else "not long and not spark and not data and not tools",
     ]
     cache = copy / "numba" if mutant.file.startswith("kernels/") else ROOT / ".mutants-numba-cache"
     environment = os.environ | {

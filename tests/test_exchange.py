@@ -20,6 +20,8 @@ from holdfast.exchange.dc_files import parse_dc, read_dcs
 from holdfast.exchange.forms import FORMS, export
 from holdfast.rules.rulefile import RuleEntry
 from holdfast.rules.sql import failing_rows_sql
+from holdfast.table.kind import Kind
+from holdfast.table.schema import Column, Schema
 from tests import naive
 from tests import strategies as hs
 from tests.conftest import cases
@@ -98,6 +100,16 @@ def test_failing_rows_are_those_of_the_definition(utc, data, nulls, keyed):
     answer = sorted(row[-1] for row in utc.execute(query).fetchall())
     expected = naive.violations(rule, rows, nulls)
     assert answer == sorted({pair[0] if isinstance(pair, tuple) else pair for pair in expected})
+
+
+def test_a_row_does_not_fail_with_itself(utc):
+    """Where nulls differ from each other, a null differs from itself: a row must not be its own partner."""
+    utc.register("data", pa.table({"a": [1, 1, 2], "b": pa.array([None, 5, None], pa.int64()), ID: [0, 1, 2]}))
+    schema = Schema((Column("a", Kind.INTEGER), Column("b", Kind.INTEGER), Column(ID, Kind.INTEGER)))
+    query = failing_rows_sql("a -> b", schema, nulls="distinct", key=ID)
+    assert sorted(row[-1] for row in utc.execute(query).fetchall()) == [0, 1]
+    with pytest.raises(RuleError, match="without a key"):
+        failing_rows_sql("a -> b", schema, nulls="distinct")
 
 
 def test_the_sql_export_finds_what_fails(shop):
