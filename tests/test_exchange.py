@@ -360,6 +360,8 @@ def test_shapes_that_tools_know():
         "not(t.low > t.high)": Below("low", "high", False),
         "not(t.low >= t.high)": Below("low", "high", True),
         "not(t.high < t.low)": Below("low", "high", False),
+        "not(t.a > t.b)": Below("a", "b", False),
+        "not(t.a <= t.b)": Below("b", "a", True),
         "not(t.a is null)": NotNull("a"),
         "key(b, a)": Unique(("a", "b")),
         "zip -> city": None,
