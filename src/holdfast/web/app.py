@@ -297,7 +297,7 @@ def _add_pages(app: FastAPI, served: Application) -> None:
     def overview() -> HTMLResponse:
         lines = [line for line in snapshot.view.facts.lines if line.status == "accepted" and line.violations]
         worst = sorted(lines, key=lambda line: -(line.violations or 0))[:10]
-        _, suggested = snapshot.rules(status="suggested", size=10)
+        suggested = [line for line in snapshot.view.facts.lines if line.status == "suggested"][:10]
         return served.html("overview.html", here="overview", worst=worst, suggested=suggested)
 
     @app.get("/rules", response_class=HTMLResponse, include_in_schema=False)
