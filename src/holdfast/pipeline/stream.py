@@ -27,7 +27,7 @@ from holdfast.store.directory import directory_at
 from holdfast.store.store import Store
 from holdfast.table.change import Feed
 from holdfast.table.read import schema_of
-from holdfast.workflow.decisions import ACCEPTED, FILE, Decisions, adopt, deciding, file_of, write
+from holdfast.workflow.decisions import ACCEPTED, FILE, Decisions, adopt, decided_at, deciding, file_of, write
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -49,6 +49,7 @@ class Follower:
         self.pipeline = pipeline
         self.book = Rulebook.open(pipeline.book)
         self.book.hold()
+        self._decided: tuple[int, int] | None = None  # the state of the decisions that were taken over
         if place_of(pipeline, self.book)[0] == "spark" and spark is not None:
             self.book.run_on(spark_executor(pipeline, spark))
         self._outbox = Outbox(pipeline, spark)
@@ -68,9 +69,13 @@ class Follower:
         book.forget()
 
     def _adopt(self) -> None:
-        """Takes over what people decided about rules; a file that cannot be read changes nothing."""
+        """Takes over what people decided about rules meanwhile; a file that cannot be read changes nothing."""
+        state = None if self.book.path is None else decided_at(self.book.path)
+        if state == self._decided:
+            return
         try:
             adopt(self.book)
+            self._decided = state
         except HoldfastError as error:
             log.warning("decisions are not taken over: %s", error)
 

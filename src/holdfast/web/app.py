@@ -337,7 +337,7 @@ def _add_pages(app: FastAPI, served: Application) -> None:
     @app.get("/graph", response_class=HTMLResponse, include_in_schema=False)
     def graph() -> HTMLResponse:
         _, lines = snapshot.rules(kind="ind", size=100)
-        return served.html("graph.html", here="graph", graph=snapshot.view.graph, lines=lines)
+        return served.html("graph.html", here="graph", graph=snapshot.graph(), lines=lines)
 
     @app.get("/history", response_class=HTMLResponse, include_in_schema=False)
     def history() -> HTMLResponse:

@@ -29,7 +29,7 @@ from holdfast.rules.rule import KINDS, Ind, Rule
 from holdfast.rules.sentence import sentence
 from holdfast.store.store import MANIFESTS
 from holdfast.violations.look import Look
-from holdfast.workflow.decisions import FILE, Decisions, adopt, deciding
+from holdfast.workflow.decisions import Decisions, adopt, decided_at, deciding
 from holdfast.workflow.history import Event, History
 from holdfast.workflow.masking import Mask
 
@@ -49,7 +49,6 @@ class View:
     lines: tuple[Line, ...]  # decided ones, then found ones: those worth reading, then all others
     by_id: dict[str, Line]
     events: tuple[Event, ...]
-    graph: str
     number: int  # grows with every view
 
     @property
@@ -68,6 +67,7 @@ class Snapshot:
         self._looks: OrderedDict[tuple[str, str, str], Look] = OrderedDict()  # by rule, null policy and filter
         self._found: tuple[Line, ...] | None = None
         self._events: list[Event] = []
+        self._graph = (-1, "")  # of which view
         self._seen = self._state()
         self.view = self._view(0)
         self._thread: threading.Thread | None = None
@@ -92,11 +92,10 @@ class Snapshot:
             except Exception as error:  # such as a mistake in rules.yml: pages stay as they are, and it is tried again
                 log.warning("the rulebook could not be read: %s", error)
 
-    def _state(self) -> tuple[str, float]:
-        """What tells whether something is new: the newest manifest, and the time of the decisions."""
+    def _state(self) -> tuple[str, tuple[int, int]]:
+        """What tells whether something is new: the newest manifest, and the state of the decisions."""
         newest = max((path.name for path in (self.directory / MANIFESTS).glob("[0-9]*.json")), default="")
-        file = self.directory / FILE
-        return newest, file.stat().st_mtime_ns if file.exists() else 0
+        return newest, decided_at(self.directory)
 
     def look_again(self) -> bool:
         """Brings the view to the newest version and decisions; whether there was something new."""
@@ -141,8 +140,7 @@ class Snapshot:
             timeline=tuple(history.counts()),
         )
         by_id = {line.id: line for line in reversed(lines)}
-        graph = graph_svg(list(book.schemas), references_of(book))
-        return View(facts, lines, by_id, tuple(self._events[::-1]), graph, number)
+        return View(facts, lines, by_id, tuple(self._events[::-1]), number)
 
     # --- lists ----------------------------------------------------------------------------------------------
 
@@ -195,6 +193,14 @@ class Snapshot:
         """The rulebook, while nothing changes."""
         with self._lock:
             yield self._book, Mask.of(self._book)
+
+    def graph(self) -> str:
+        """The tables and their foreign keys, of the newest view. O(rows) once for each view that is asked for it."""
+        with self._lock:
+            number = self.view.number
+            if self._graph[0] != number:
+                self._graph = number, graph_svg(list(self._book.schemas), references_of(self._book))
+            return self._graph[1]
 
     def history_of(self, line: Line) -> tuple[list[Event], list[Any]]:
         """What happened to a rule, and its violations after each version, where it is checked."""

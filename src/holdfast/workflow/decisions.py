@@ -158,6 +158,15 @@ def file_of(rules: Sequence[Any], source: Path | None = None) -> RuleFile:
     return made
 
 
+def decided_at(directory: Path) -> tuple[int, int]:
+    """What tells whether the file is new: when it was written, and how long it is; zeros where there is none."""
+    try:
+        found = (directory / FILE).stat()
+    except FileNotFoundError:
+        return 0, 0
+    return found.st_mtime_ns, found.st_size
+
+
 def adopt(book: Rulebook) -> int | None:
     """Lets a book check what is accepted in its file, no more and no less. The version from which on it does; None
     where nothing is to be done. An error in the file refuses the whole."""
