@@ -69,14 +69,14 @@ def follow(file: Path, die_at: int | None) -> None:
     make_book(pipeline, None)
     follower = Follower(pipeline, None)
     take_all(follower, file)
-    follower.book.close()
+    follower.close()
 
 
 def take_all(follower: Follower, file: Path) -> None:
     """All files of the landing directory, in order."""
     files = stream_of(follower.pipeline)
-    for path in sorted((file.parent / "landing").iterdir()):
-        follower.take(files.batch(str(path), path.stat().st_size))
+    for batch in files.batches(None, 0, follower.book.records()):
+        follower.take(batch)
 
 
 def _die_at(count: int) -> None:

@@ -327,14 +327,13 @@ def test_a_pipeline_takes_decisions_over_and_tells_masked_alerts(tmp_path):
         for number, (ssn, zip_, city) in enumerate([("secret3", 1, "b"), ("secret4", 2, "b")]):
             file = tmp_path / "landing" / f"{number}.csv"
             file.write_text(f"_change_type,ssn,zip,city\ninsert,{ssn},{zip_},{city}\n")
-            follower.take(stream_of(pipeline).batch(str(file), file.stat().st_size))
+            for batch in stream_of(pipeline).batches(None, 0, follower.book.records()):
+                follower.take(batch)
             with deciding(follower.book) as decisions:
                 decisions.decide("people: key(city)", ACCEPTED)
-        follower.book.close()
-    assert [message["alerts"][0]["rule_id"] for message in got if "alerts" in message] == [
-        "towns",
-        "key-e6bf5c8d",
-    ] or got
+        follower.close()
+    told = [message["alerts"][0]["rule_id"] for message in got if "alerts" in message]
+    assert told == ["towns", "key-e6bf5c8d"]
     assert len(got) == 4 and "secret" not in json.dumps(got)
     with hf.Rulebook.open(tmp_path / "book") as book:
         assert [entry.rule for entry in book.entries] == [f"people: {RULE}", "people: key(city)"]

@@ -5,7 +5,15 @@ Every error that bad input can cause is a `HoldfastError`; the command line turn
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
+
+HIDDEN = "•••"  # in place of a masked value
+_LEAST_SECRET = 4  # characters: shorter texts occur everywhere
+_secrets: set[str] = set()
+_hiding: ContextVar[bool] = ContextVar("hiding", default=False)
 
 
 class HoldfastError(Exception):
@@ -72,3 +80,46 @@ def shown(value: object, limit: int = 60) -> str:
     """
     text = repr(value)
     return text if len(text) <= limit else f"{text[: limit - 5]}... {text[-1]}"
+
+
+@contextmanager
+def discreet(hide: bool = True) -> Iterator[None]:
+    """While input is read for a rulebook that masks columns: messages quote no cell, whatever its column."""
+    before = _hiding.set(hide or _hiding.get())
+    try:
+        yield
+    finally:
+        _hiding.reset(before)
+
+
+def cell(value: object, limit: int = 60) -> str:
+    """A value of the data as it appears in a message; hidden where messages are to be discreet.
+
+    >>> with discreet():
+    ...     cell("123-45-6789")
+    '•••'
+    """
+    return HIDDEN if _hiding.get() else shown(value, limit)
+
+
+def detail(error: object) -> str:
+    """What another program says went wrong; it may quote the data."""
+    return "details are hidden, because columns are masked" if _hiding.get() else str(error)
+
+
+def keep_secret(text: str) -> None:
+    """Messages never show this text from now on."""
+    if len(text) >= _LEAST_SECRET:
+        _secrets.add(text)
+
+
+def concealed(text: str) -> str:
+    """A message without secrets.
+
+    >>> keep_secret("hunter2hunter2")
+    >>> concealed("https://example.org/?token=hunter2hunter2 refused")
+    'https://example.org/?token=••• refused'
+    """
+    for secret in sorted(_secrets, key=len, reverse=True):
+        text = text.replace(secret, HIDDEN)
+    return text

@@ -23,7 +23,7 @@ from holdfast.discovery.interest import Weights
 from holdfast.discovery.rank import DEFAULT_MOST, Ranked
 from holdfast.discovery.runs import Runs
 from holdfast.discovery.wanted import CrossColumns, Sizes, Wanted
-from holdfast.errors import HoldfastError, RuleError, SchemaError, StoreError, shown
+from holdfast.errors import HoldfastError, RuleError, SchemaError, StoreError, ValueRefused, discreet, shown
 from holdfast.executors.executor import Executor
 from holdfast.indexes.named import DEFAULT
 from holdfast.indexes.pairs import Pairs
@@ -46,15 +46,25 @@ from holdfast.store.store import Store
 from holdfast.table.change import Changes, Part, by_table
 from holdfast.table.dictionary import TextDictionary
 from holdfast.table.encode import decode_table
-from holdfast.table.net import Effect, Planner
+from holdfast.table.net import Bad, Effect, Planner
 from holdfast.table.options import Choices, Names, TableOptions
 from holdfast.table.read import Source, read_all
 from holdfast.table.rows import RowChange, RowDelta, Rows
-from holdfast.table.schema import Schema, unknown_name
+from holdfast.table.schema import Schema, column_of_type_text, unknown_name
+from holdfast.table.widen import widened
 from holdfast.violations.delta import ViolationDelta
 from holdfast.violations.detect import Checked, Detector, Progress
 from holdfast.violations.explain import Explanation, explanation
-from holdfast.violations.listing import BatchViolations, Listed, RuleNames, RuleViolations, pair_table, row_named
+from holdfast.violations.listing import (
+    Asked,
+    BatchViolations,
+    Listed,
+    RuleNames,
+    RuleViolations,
+    id_table,
+    pair_table,
+    row_named,
+)
 from holdfast.violations.look import LOOK_AT, Look, Violation, of_row
 from holdfast.violations.look import shown as shown_violations
 
@@ -105,13 +115,7 @@ class Rulebook:
     def _describe(self, tables: dict[str, TableOptions], entries: tuple[RuleEntry, ...]) -> None:
         """Sets what follows from the tables' columns and the rules."""
         self._tables, self._entries = tables, entries
-        only_inserts = self._options.get("only_inserts", False)
-        self._planners = {
-            name: Planner(
-                name, self._rows[name], self._words, options.declared, options.ignored, only_inserts=only_inserts
-            )
-            for name, options in tables.items()
-        }
+        self._planners = {name: self._planner(name, self._rows[name], options) for name, options in tables.items()}
         checked = [Checked(entry.value, entry.nulls, entry.predicates) for entry in entries]
         self._names = RuleNames(checked, [entry.id for entry in entries])
         self._nothing: dict[int, Listed] = {}
@@ -127,6 +131,13 @@ class Rulebook:
             named=named,
             memory_budget=self._memory_budget,
             runs=self._values,
+        )
+
+    def _planner(self, name: str, rows: Rows, options: TableOptions) -> Planner:
+        masked = [column for column in rows.schema.names if {column, f"{name}.{column}"} & self.masked]
+        only_inserts = self._options.get("only_inserts", False)
+        return Planner(
+            name, rows, self._words, options.declared, options.ignored, only_inserts=only_inserts, masked=masked
         )
 
     # --- making and opening ---------------------------------------------------------------------------------
@@ -159,6 +170,7 @@ class Rulebook:
         memory_budget: int = MEMORY_BUDGET,
         keep: int = DEFAULT_KEEP,
         outbox: bool = False,
+        mask: Iterable[str] = (),
         disk: Disk | None = None,
     ) -> Rulebook:
         """A rulebook over these tables: durable in the directory `path`, or in memory where that is None.
@@ -173,7 +185,8 @@ class Rulebook:
         which are searched side by side; without one it is in this process. `only_inserts`: a promise that makes
         inclusions cheaper to follow; what deletes or updates rows is refused. `memory_budget`: the most bytes for the
         values of inclusions in memory, of a durable rulebook; the rest stays in its files. `keep` is how many versions
-        stay open to readers; with `outbox` each of them has what sinks are to be told of it.
+        stay open to readers; with `outbox` each of them has what sinks are to be told of it. `mask`: columns (`ssn`, or
+        `people.ssn`) whose values messages, reports, pages and alerts do not show.
         """
         wanted = Wanted.of(
             kinds,
@@ -191,6 +204,7 @@ class Rulebook:
         options |= {"keep": require_keep(keep), "outbox": outbox, "only_inserts": only_inserts}
         settled = Choices(key, types, columns, exclude).settle(read_all(tables))
         made = {name: table for name, (_, table) in settled.items()}
+        options["mask"] = require_mask(mask, made)
         entries = require_entries([as_entry(rule, rule_nulls) for rule in rules], made)
         book = cls(made, options, entries, None, index, progress, executor, memory_budget)
         record = book._load_base({name: source for name, (source, _) in settled.items()}, Budget(time_budget))
@@ -244,6 +258,7 @@ class Rulebook:
             self._store = Store.open(self._store.directory)
             return self._load()
         meta = self._store.manifest.meta
+        self._options = meta["options"]
         tables = {name: TableOptions.from_json(record) for name, record in meta["tables"].items()}
         values = Runs(states.pop(VALUES)) if VALUES in states else None
         self._reset(tables, tuple(RuleEntry.model_validate(record) for record in meta["rules"]), values)
@@ -285,12 +300,15 @@ class Rulebook:
         source: str = "default",
         on_error: str = "refuse",
         offsets: str | None = None,
+        bad: Sequence[Bad] = (),
     ) -> Outcome:
         """Applies one atomic batch: a `Change`, or a list of them over several tables.
 
         A batch that this `source` sent before is skipped; integers must grow. `offsets` says what the batch was made
         of: a known batch with other offsets is an error. A batch that contradicts the tables is refused whole, or, with
-        `on_error="quarantine"`, applied without its bad rows, which are kept apart.
+        `on_error="quarantine"`, applied without its bad rows, which are quarantined; with them `bad`, which whoever
+        read the batch could not read. A number that does not fit its integer or decimal column widens the column
+        first, exactly, in a version of its own, unless the user declared the column's type.
         """
         if on_error not in ("refuse", "quarantine"):
             raise HoldfastError(f"on_error is 'refuse' or 'quarantine', not {shown(on_error)}")
@@ -301,18 +319,20 @@ class Rulebook:
         self._require_usable()
         self._require_writable()
         batch = self.next_batch(source) if batch_id is None else batch_id
-        version = self.version + 1
         if self.knows(source, batch, offsets):
             return Outcome(self.version, batch, skipped=True)
         known = len(self._words)
         try:
-            effects = self._plan(by_table(change, self._tables), quarantine=on_error == "quarantine")
+            with discreet(bool(self.masked)):
+                parts = by_table(change, self._tables)
+            effects = self._plan_widening(parts, known, quarantine=on_error == "quarantine")
+            version = self.version + 1
             with self._detecting():
                 changes = {name: self._row_change(name, effect.delta) for name, effect in effects.items()}
                 found = self._detect().apply(changes) if self._entries else {}
                 violations = self._batch_violations(found, effects)
                 rules = self._found.follow(changes, self._rows)
-                step = self._step(effects, found, violations, rules, version, batch, source, offsets)
+                step = self._step(effects, found, violations, rules, version, batch, source, offsets, bad)
         except BaseException:
             self._words.truncate(known)
             raise
@@ -323,7 +343,7 @@ class Rulebook:
             rules=rules.change,
             rows=step.record["tables"],
             drift=[d for effect in effects.values() for d in effect.drift],
-            quarantined=[b for effect in effects.values() for b in effect.quarantined],
+            quarantined=[*bad, *(b for effect in effects.values() for b in effect.quarantined)],
             violations=violations,
         )
 
@@ -333,23 +353,32 @@ class Rulebook:
         columns: Mapping[str, Mapping[str, str]] | None = None,
         rules: Iterable[Rule | str | RuleEntry] = (),
         retire: Iterable[str] = (),
+        widen: Mapping[str, Mapping[str, str]] | None = None,
+        mask: Iterable[str] | None = None,
+        outbox: bool | None = None,
     ) -> int:
         """Adds columns ({table: {column: type}}), null in the rows that are there, and rules; a rule with the id of one
-        that is there takes its place. `retire`: rules that are no longer checked, by id. Returns the version from which
-        on all this counts."""
+        that is there takes its place. `retire`: rules that are no longer checked, by id. `widen`: columns whose type
+        becomes a wider decimal. `mask`: the columns that are masked from now on; `outbox`: whether versions keep what
+        sinks are told. Returns the version from which on all this counts."""
         self._require_usable()
         self._require_writable()
-        added = dict(columns or {})
+        added = {**(columns or {}), **{name: {} for name in widen or {} if name not in (columns or {})}}
         tables = dict(self._tables)
-        for name, types in added.items():
+        for name, types in (columns or {}).items():
             tables[self._name(name)] = tables[self._name(name)].with_columns(types)
+        for name, types in (widen or {}).items():
+            tables[self._name(name)] = tables[self._name(name)].with_wider(types)
         new = [as_entry(rule, self._options["rule_nulls"]) for rule in rules]
         gone = {self.entry(rule).id: self.entry(rule).rule for rule in retire}
         stay = [entry for entry in self._entries if entry.id not in {*gone, *(entry.id for entry in new)}]
         entries = require_entries([*stay, *new], tables)
         before, found, values = (self._rows, self._tables, self._entries), self._found, self._values
+        options = self._options
         held = found.rules(self._rows) if added else RuleSet()
         try:
+            self._options = options | ({} if mask is None else {"mask": require_mask(mask, tables)})
+            self._options |= {} if outbox is None else {"outbox": outbox}
             self._rows = self._rows | {name: self._rows[name].widened(tables[name].schema) for name in added}
             self._values = None if added else values  # columns have new numbers
             self._describe(tables, entries)
@@ -357,22 +386,25 @@ class Rulebook:
                 self._found = found
             elif values is not None:
                 self._values = self._found.file_values(self._rows)
-            step = self._alteration(added, len(new), gone, self._found.since(held, self._rows, added))
+            altered = {
+                "columns": {name: dict(types) for name, types in (columns or {}).items()},
+                "types": _type_changes(before[1], widen or {}),
+                "retired": dict(gone),
+            }
+            step = self._alteration(altered, len(new), self._found.since(held, self._rows, added))
             if self._store is not None:
                 touched = {state(name) for name in added for state in (table_state, facts_state)}
                 touched |= {VALUES} if added else set()
                 self._put(self._store, step, len(self._words), self._meta(), touched)
             self._merge(step)
         except BaseException:
-            self._rows, self._values = before[0], values
+            self._rows, self._values, self._options = before[0], values, options
             self._describe(*before[1:])
             self._stale = self._store is not None
             raise
         return self.version
 
-    def _alteration(
-        self, columns: Mapping[str, Mapping[str, str]], rules: int, gone: Mapping[str, str], followed: Followed
-    ) -> Step:
+    def _alteration(self, altered: Record, rules: int, followed: Followed) -> Step:
         first = len(self._entries) - rules
         fresh = dict.fromkeys(range(first, len(self._entries)), (0, 0))
         zero = {"inserted": 0, "deleted": 0, "updated": 0}
@@ -381,20 +413,49 @@ class Rulebook:
             "batch": None,
             "source": "holdfast",
             "time": _now(),
-            "tables": dict.fromkeys(columns or self._tables, zero),
+            "tables": dict.fromkeys([*altered["columns"], *altered["types"]] or self._tables, zero),
             "quarantined": 0,
             "drift": 0,
             "violations": self._violation_record(fresh),
             "rules": followed.counts(),
-            "altered": {
-                "columns": {name: dict(types) for name, types in columns.items()},
-                "rules": [entry.id for entry in self._entries[first:]],
-                "retired": dict(gone),
-            },
+            "altered": altered | {"rules": [entry.id for entry in self._entries[first:]]},
         }
         events = rule_events(followed, lambda name, pairs: [])
         events = [{"version": record["version"], "batch": None} | event for event in events]
         return Step({}, record, rules=Log.delta(events) if events else None)
+
+    def _plan_widening(self, parts: dict[str, list[Part]], known: int, *, quarantine: bool) -> dict[str, Effect]:
+        """The effects of a batch. Columns that its numbers do not fit are widened first, in a version of their own,
+        provided that the batch can be applied then; that is O(rows). `known`: how many words there were before it."""
+        try:
+            effects = self._plan(parts, quarantine=quarantine)
+            wider = self._wider(parts) if any(effect.quarantined for effect in effects.values()) else {}
+        except ValueRefused:
+            wider = self._wider(parts)
+            if not wider:
+                raise
+        if not wider:
+            return effects
+        for name, types in wider.items():
+            options = self._tables[name].with_wider(types)
+            planner = self._planner(name, self._rows[name].widened(options.schema), options)
+            planner.plan(parts[name], quarantine=quarantine)
+        self._words.truncate(known)
+        self.alter(widen=wider)
+        return self._plan(parts, quarantine=quarantine)
+
+    def _wider(self, parts: dict[str, list[Part]]) -> dict[str, dict[str, str]]:
+        """{table: {column: type}} that the numbers of a batch need, where the rows that are there fit it, too."""
+        made: dict[str, dict[str, str]] = {}
+        for name, some in parts.items():
+            options = self._tables[name]
+            for part in some:
+                types = widened(options.schema, part.source, options.declared)
+                fitting = {c: t for c, t in types.items() if self._rows[name].fits(column_of_type_text(c, t))}
+                options = options.with_wider(fitting)
+            types = _wider_types(self._tables[name].schema, options.schema)
+            made |= {name: types} if types else {}
+        return made
 
     def _row_change(self, name: str, delta: RowDelta) -> RowChange:
         """The delta with what was there before, for those who follow the rows."""
@@ -472,23 +533,24 @@ class Rulebook:
         batch: str | int,
         source: str,
         offsets: str | None = None,
+        unread: Sequence[Bad] = (),
     ) -> Step:
+        quarantined = [*unread, *(b for effect in effects.values() for b in effect.quarantined)]
+        nothing = {"inserted": 0, "deleted": 0, "updated": 0}
         record = {
             "version": version,
             "batch": batch,
             "source": source,
             "time": _now(),
-            "tables": {name: _counts(effect.delta) for name, effect in effects.items()},
-            "quarantined": sum(len(effect.quarantined) for effect in effects.values()),
+            "tables": {n: _counts(e.delta) for n, e in effects.items()} or {next(iter(self._tables)): nothing},
+            "quarantined": len(quarantined),
             "drift": sum(len(effect.drift) for effect in effects.values()),
             "violations": self._violation_record({i: (d.count_added, d.count_removed) for i, d in found.items()}),
             "rules": rules.counts(),
         }
         if offsets is not None:
             record["offsets"] = offsets
-        bad = [
-            {"version": version, "batch": batch} | vars(b) for effect in effects.values() for b in effect.quarantined
-        ]
+        bad = [{"version": version, "batch": batch} | vars(b) for b in quarantined]
         told = None
         if violations is not None and self._options["outbox"]:
             told = outbox.to_arrays(outbox.violation_events(violations, self._entries))
@@ -606,6 +668,11 @@ class Rulebook:
         return place.path if isinstance(place, LocalDirectory) else None
 
     @property
+    def masked(self) -> frozenset[str]:
+        """Columns whose values are not shown: `ssn`, or `people.ssn` for one table."""
+        return frozenset(self._options.get("mask", ()))
+
+    @property
     def tables(self) -> dict[str, TableOptions]:
         """The tables, with their columns and keys."""
         return dict(self._tables)
@@ -622,6 +689,11 @@ class Rulebook:
     def versions(self) -> list[int]:
         """The versions that can be opened."""
         return self._store.versions() if self._store is not None else [self.version]
+
+    @property
+    def oldest_told(self) -> int:
+        """The oldest version, after that of the base rows, of which sinks can still be told."""
+        return max(1, self.versions()[0])
 
     def events_of(self, version: int) -> tuple[Record, pa.Table, list[Record], list[Record]]:
         """What sinks are to be told of a kept version: its record, the violations that came and went, the rows that
@@ -668,6 +740,11 @@ class Rulebook:
         return rules if kind is None else rules.of(kind)
 
     @property
+    def has_outbox(self) -> bool:
+        """Whether versions keep what sinks are to be told."""
+        return bool(self._options["outbox"])
+
+    @property
     def discovery_nulls(self) -> str:
         """How nulls compare in rules that are found."""
         return str(self._options["nulls"])
@@ -712,6 +789,13 @@ class Rulebook:
 
     def violation_parts(self, rule: str | Rule, limit: int | None = None) -> Iterator[pa.Table]:
         """The same in parts, one behind the other: for more violations than memory can hold."""
+        return (listed.as_asked(asked) for asked, listed in self._listed_parts(rule, limit))
+
+    def violation_ids(self, rule: str | Rule, limit: int | None = None) -> Iterator[pa.Table]:
+        """The same by row ids, whatever the key."""
+        return (id_table(asked.turned(listed.pairs)) for asked, listed in self._listed_parts(rule, limit))
+
+    def _listed_parts(self, rule: str | Rule, limit: int | None) -> Iterator[tuple[Asked, Listed]]:
         self._require_usable()
         if limit is not None and (not isinstance(limit, int) or limit < 0):
             raise HoldfastError(f"a limit is a number from 0 on, or None, not {shown(limit)}")
@@ -719,14 +803,14 @@ class Rulebook:
         with self._detecting():
             detector = self._detect()
             rows = self._rows[detector.table_of(asked.number)]
-            yield self._listed(asked.number, Pairs.none(single=self._names.checked[asked.number].is_single)).table
+            yield asked, self._listed(asked.number, Pairs.none(single=self._names.checked[asked.number].is_single))
             if asked.mirrored:  # another order: all of them are needed
-                pairs = detector.pairs(asked.number, rows)
-                yield self._listed(asked.number, pairs).as_asked(asked).slice(0, limit)
+                pairs = asked.turned(detector.pairs(asked.number, rows)).first(limit)
+                yield Asked(asked.number, mirrored=False), self._listed(asked.number, pairs)
                 return
             for pairs in detector.parts(asked.number, rows, limit):
                 if len(pairs):
-                    yield self._listed(asked.number, pairs).table
+                    yield asked, self._listed(asked.number, pairs)
 
     def error(self, rule: str | Rule) -> float:
         """g1: violating pairs / n(n-1), 0 for fewer than two rows; or rows / n for rules about rows."""
@@ -827,9 +911,14 @@ class Rulebook:
         return self._chronicle.rule_history()
 
     def quarantined(self) -> pa.Table:
-        """The rows that were kept apart, with the reason; their values as JSON."""
+        """The rows that were quarantined, with the reason; their values as JSON. Nothing of it is masked."""
         self._require_usable()
         return self._chronicle.quarantined()
+
+    def quarantine_records(self) -> list[Record]:
+        """The same as it was written down."""
+        self._require_usable()
+        return list(self._chronicle.apart.records)
 
     # --- following another process that writes ---------------------------------------------------------------
 
@@ -925,6 +1014,28 @@ def require_entries(entries: Sequence[RuleEntry], tables: Mapping[str, TableOpti
         require_fits(entry.value, schemas)
         require_predicates_fit(entry.predicates, schemas[table_of(entry.value, schemas)])
     return tuple(entries)
+
+
+def require_mask(columns: Iterable[str], tables: Mapping[str, TableOptions]) -> list[str]:
+    """The masked columns, sorted; a name that no column has would hide nothing, and is an error."""
+    known = {name for table, o in tables.items() for c in o.schema.names for name in (c, f"{table}.{c}")}
+    for column in columns:
+        if column not in known:
+            raise SchemaError(f"mask: {unknown_name('column', str(column), sorted(known))}; nothing would be hidden")
+    return sorted(set(columns))
+
+
+def _wider_types(before: Schema, after: Schema) -> dict[str, str]:
+    pairs = zip(before.columns, after.columns, strict=True)
+    return {new.name: new.type_text for old, new in pairs if old != new}
+
+
+def _type_changes(tables: Mapping[str, TableOptions], widen: Mapping[str, Mapping[str, str]]) -> Record:
+    """{table: {column: [type before, type after]}}"""
+    return {
+        name: {column: [tables[name].schema.column(column).type_text, text] for column, text in types.items()}
+        for name, types in widen.items()
+    }
 
 
 def _now() -> str:

@@ -19,7 +19,7 @@ import pytest
 from benchmarks.postgres import programs
 from holdfast import Rulebook
 from holdfast.pipeline.config import Pipeline
-from holdfast.pipeline.sinks import Outbox
+from holdfast.pipeline.delivery import Delivery
 from holdfast.pipeline.stream import watch
 
 pytestmark = [
@@ -163,7 +163,7 @@ def test_delta_change_data_feed_and_sink(connected, tmp_path):
     for mark in (tmp_path / "book" / "sinks").iterdir():
         mark.unlink()  # as if it had died before it could note what it told
     with Rulebook.open(pipeline.book) as book:
-        Outbox(pipeline, connected).deliver(book)
+        Delivery.of(pipeline, connected).deliver(book)
     again = connected.read.format("delta").load(f"{tmp_path}/told/violations").count()
     assert again == told.num_rows  # Delta knows the versions: nothing twice
 

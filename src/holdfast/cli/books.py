@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import csv
+import hashlib
+import json
 import re
-import shutil
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
+import pyarrow as pa
 import typer
 from rich.console import Console
 
@@ -64,14 +67,17 @@ from holdfast.discover import search
 from holdfast.discovery.budget import Progress as SearchProgress
 from holdfast.discovery.rank import DEFAULT_MOST, Ranked
 from holdfast.discovery.wanted import DEFAULT_KINDS, Wanted
-from holdfast.errors import HoldfastError, NotAvailable
+from holdfast.errors import HIDDEN, HoldfastError, NotAvailable, ReadError, discreet
 from holdfast.indexes.named import DEFAULT
+from holdfast.pipeline.addresses import AlertAddresses
 from holdfast.rulebook import DEFAULT_KEEP, Rulebook
+from holdfast.rules.bind import table_of
 from holdfast.rules.rule import Key as RuleKey
 from holdfast.rules.rulefile import RuleEntry, entries_of
 from holdfast.rules.wording import counted
 from holdfast.table.change import read_feed
-from holdfast.workflow.alerts import Alert, alerts_of_batch, send
+from holdfast.violations.listing import Listed, id_table
+from holdfast.workflow.alerts import Alert, alerts_of_batch
 from holdfast.workflow.baseline import Baseline
 from holdfast.workflow.decisions import ACCEPTED, SUGGESTED, Decisions, adopt, deciding, file_of, write
 from holdfast.workflow.masking import Mask
@@ -107,7 +113,7 @@ def check_command(
             options["on"] = "spark"
         progress = stack.enter_context(progress_bar("checking"))
         found = check(tables, wanted, nulls=nulls, progress=progress, **options)
-        results = [_result(found, entry, limit, format) for entry in found.entries]
+        results = [_result(found, entry, listed(limit, format)) for entry in found.entries]
         stack.callback(getattr(found, "close", bool))
     _print_results(results, format, files)
     broken = [e for e, r in zip(found.entries, results, strict=True) if r.count and r.error > e.tolerance]
@@ -130,8 +136,8 @@ def _unknown(found: Any, broken: list[RuleEntry], path: Path, record: bool) -> l
     return [entry for entry in broken if new[entry.id]]
 
 
-def _result(found: Any, entry: RuleEntry, limit: int | None, format: Format) -> RuleResult:
-    table = found.pairs(entry.id, listed(limit, format))
+def _result(found: Any, entry: RuleEntry, limit: int) -> RuleResult:
+    table = found.pairs(entry.id, limit)
     pairs = [list(pair) for pair in zip(*(column.to_pylist() for column in table.columns), strict=True)]
     count, error = found.count(entry.id), found.error(entry.id)
     return RuleResult(entry.id, entry.rule, entry.value.kind, entry.severity, count, error, pairs)
@@ -184,12 +190,14 @@ def init_command(
     options |= {"keep": keep, "kinds": kind or (), "only_inserts": only_inserts}
     decided = file_of(rule or [], rules)
     accepted = [entry for entry in decided if entry.status == ACCEPTED]
+    masked = sorted({*decided.mask, *(mask or ())})
+    if masked:
+        decided.set_mask(masked)
+    options |= {"mask": masked}
     with progress_bar("checking") as progress:
         book = Rulebook.create(directory, tables_of(files), rules=accepted, progress=progress, **options, **found)
     with book:
         write(directory, decided)
-        if mask:
-            _mask(book, directory, mask)
         if suggest:
             with deciding(book) as decisions, discovery_bar() as progress_of_search:
                 decisions.suggest(_worth_suggesting(book, kind or (), found, suggest, progress_of_search), found_nulls)
@@ -218,17 +226,6 @@ def _is_declared(rule: RuleKey, keys: set[tuple[tuple[str, ...], str]]) -> bool:
     return any(set(key) == rule.columns and rule.table in (None, table) for key, table in keys)
 
 
-def _mask(book: Rulebook, directory: Path, columns: list[str]) -> None:
-    """Hides columns; the rulebook that was just made goes again where there are no such columns."""
-    with deciding(book) as decisions:
-        decisions.mask([*decisions.masked, *columns])
-    try:
-        Mask.of(book)
-    except HoldfastError:
-        shutil.rmtree(directory)
-        raise
-
-
 def apply_command(
     directory: Directory,
     changes: Annotated[str, typer.Argument(help="A change file: the table's columns and _change_type.")],
@@ -241,11 +238,14 @@ def apply_command(
     alert: Annotated[
         list[str] | None, typer.Option(help="Tell this Apprise address of alerts (mailto://, slack://, json://, ...).")
     ] = None,
+    again: Annotated[bool, typer.Option("--again", help="Apply a file that was applied before once more.")] = False,
 ) -> None:
     """Apply the batches of a change file and show which violations came and went.
 
     The book first takes over what was accepted or retired in its rules.yml. Alerts are violations of accepted rules
-    beyond their tolerance that the baseline does not know.
+    beyond their tolerance that the baseline does not know; one that cannot be delivered is kept, and delivered by the
+    next `apply --alert` to that address. A file without batch ids is known by its content: it is applied twice only
+    with --again.
     """
     fails(set(), fail_on)
     if format not in (Format.TABLE, Format.JSON, Format.CSV):
@@ -255,20 +255,48 @@ def apply_command(
     records: list[Record] = []
     with progress_bar("loading") as progress, Rulebook.open(directory, progress=progress) as book:
         _take_decisions(book)
-        for name, feeds in read_feed(changes, batch=batch):
-            out = book.apply(feeds, _batch_id(name), source=source, on_error="quarantine" if quarantine else "refuse")
+        Baseline.of(book)  # a damaged one is said before anything is applied
+        addresses = AlertAddresses(book, directory, alert or ())
+        with discreet(bool(book.masked)):
+            content = _content_of(Path(changes))
+            batches = read_feed(changes, batch=batch)
+        how: Record = {"source": source, "on_error": "quarantine" if quarantine else "refuse"}
+        for name, feeds in batches:
+            if name is None and not again:
+                _require_new(book, content, changes)
+            offsets = content if name is None or name == batch else None  # a file of many batches may grow
+            out = book.apply(feeds, _batch_id(name), offsets=offsets, **how)
             mine = alerts_of_batch(book, out)
             record = _batch_record(book, out, listed(limit, Format.JSON)) | {"alerts": [a.record() for a in mine]}
             alerts += mine
             records.append(record)
             if format is not Format.JSON:
                 _print_batch(record, format)
-    if format is Format.JSON:
-        print(as_json(records[0] if len(records) == 1 else {"batches": records}))
-    if alerts and alert:
-        send(directory.name, alerts, alert)
+        if format is Format.JSON:
+            print(as_json(records[0] if len(records) == 1 else {"batches": records}))
+        alerts += addresses.deliver()
     if fails({a.severity for a in alerts}, fail_on):
         raise typer.Exit(VIOLATED)
+
+
+def _content_of(path: Path) -> str:
+    """What a change file is known by."""
+    try:
+        with path.open("rb") as file:
+            return json.dumps({"sha256": hashlib.file_digest(file, "sha256").hexdigest()})
+    except OSError as error:
+        raise ReadError(f"{path}: cannot be read: {error.strerror}") from None
+
+
+def _require_new(book: Rulebook, content: str, file: str) -> None:
+    """Refuses a file whose content the book has already, from whatever source."""
+    digest = json.loads(content)["sha256"]
+    for record in book.records():
+        if digest in (record.get("offsets") or ""):
+            raise HoldfastError(
+                f"{file}: this content was applied already, as batch {record['batch']} (version {record['version']}); "
+                f"nothing was applied. To apply it once more: --again"
+            )
 
 
 def _take_decisions(book: Rulebook) -> None:
@@ -288,18 +316,27 @@ def _batch_id(name: str | None) -> str | int | None:
 
 
 def _batch_record(book: Rulebook, out: holdfast.Outcome, limit: int) -> Record:
-    made = []
+    made, mask = [], Mask.of(book)
     for entry in book.entries if not out.skipped else ():
         found = out.violations.of(entry.id)
+        hidden = mask.hides_names(table_of(entry.value, book.schemas))
         pairs = {
-            f"pairs_{which}": [list(p.values()) for p in listed.table.slice(0, limit).to_pylist()] if listed else []
+            f"pairs_{which}": _pairs(listed, hidden, limit) if listed else []
             for which, listed in (("added", found.added), ("removed", found.removed))
         }
         made.append({"rule": entry.rule, "added": found.count_added, "removed": found.count_removed, **pairs})
     rules = {"added": out.rules.added.texts(), "removed": out.rules.removed.texts()}
     rows: Record = {"rows": out.rows, "quarantined": len(out.quarantined), "drift": len(out.drift)}
-    rows["reasons"] = [f"{bad.place}: {bad.reason}" for bad in out.quarantined[:_SHOWN]]
+    reasons = [mask.quarantined(vars(bad)) for bad in out.quarantined[:_SHOWN]]
+    rows["reasons"] = [f"{bad['place']}: {bad['reason']}" for bad in reasons]
     return {"batch": out.batch, "skipped": out.skipped, "rules": rules, "violations": made, **rows}
+
+
+def _pairs(listed: Listed, hidden: bool, limit: int) -> list[list[Any]]:
+    """Rows by name; by #id where their key is masked."""
+    table = id_table(listed.pairs) if hidden else listed.table
+    rows = [list(pair.values()) for pair in table.slice(0, limit).to_pylist()]
+    return [[f"#{row}" for row in pair] for pair in rows] if hidden else rows
 
 
 def _print_batch(record: Record, format: Format) -> None:
@@ -318,7 +355,7 @@ def _print_batch(record: Record, format: Format) -> None:
     else:
         print(title)
     for reason in record["reasons"]:
-        print(f"kept apart: {reason}")
+        print(f"quarantined: {reason}")
     for alert in record["alerts"]:
         examples = "; ".join(" with ".join(map(str, pair)) for pair in alert["examples"][:_SHOWN])
         print(f"[{alert['severity']}] {alert['rule']}: {alert['message']}{f': rows {examples}' if examples else ''}")
@@ -348,17 +385,27 @@ def violations_command(
         if new:
             _print_new(book, chosen, limit, format)
             return
-        found = Found(book)
-        _print_results([_result(found, entry, limit, format) for entry in chosen], format, [str(directory)])
+        found, mask = Found(book), Mask.of(book)
+        results = [_hiding(book, mask, _result(found, e, listed(limit, format))) for e in chosen]
+        _print_results(results, format, [str(directory)])
+
+
+def _hiding(book: Rulebook, mask: Mask, result: RuleResult) -> RuleResult:
+    """A result with rows by #id, where their key is masked."""
+    if not mask.hides_names(table_of(book.entry(result.id).value, book.schemas)):
+        return result
+    parts = pa.concat_tables(book.violation_ids(result.id, len(result.pairs))).to_pylist()
+    return replace(result, pairs=[[f"#{row}" for row in pair.values()] for pair in parts])
 
 
 def _print_new(book: Rulebook, chosen: Iterable[RuleEntry], limit: int | None, format: Format) -> None:
-    known, most = Baseline.of(book), listed(limit, Format.JSON)
-    rows = [
-        {"id": entry.id, "rule": entry.rule, "t": row["t"], "s": row["s"]}
-        for entry in chosen
-        for row in known.new_violations(book, entry.id, most).to_pylist()
-    ]
+    known, most, mask = Baseline.of(book), listed(limit, Format.JSON), Mask.of(book)
+    rows = []
+    for entry in chosen:
+        new = known.new_violations(book, entry.id, most).to_pylist()
+        if mask.hides_names(table_of(entry.value, book.schemas)):
+            new = [{"t": HIDDEN, "s": HIDDEN} for _ in new]
+        rows += [{"id": entry.id, "rule": entry.rule, "t": row["t"], "s": row["s"]} for row in new]
     if not rows and format is Format.TABLE:
         print("no violations that the baseline does not know")
         return
@@ -367,11 +414,15 @@ def _print_new(book: Rulebook, chosen: Iterable[RuleEntry], limit: int | None, f
 
 def _print_every(book: Rulebook, chosen: Iterable[RuleEntry]) -> None:
     """All violations, some at a time."""
-    write = csv.DictWriter(sys.stdout, ["id", "rule", "t", "s"], lineterminator="\n")
+    write, mask = csv.DictWriter(sys.stdout, ["id", "rule", "t", "s"], lineterminator="\n"), Mask.of(book)
     write.writeheader()
     for entry in chosen:
-        for part in book.violation_parts(entry.id):
-            write.writerows({"id": entry.id, "rule": entry.rule} | pair for pair in part.to_pylist())
+        hidden = mask.hides_names(table_of(entry.value, book.schemas))
+        for part in book.violation_ids(entry.id) if hidden else book.violation_parts(entry.id):
+            rows = part.to_pylist()
+            if hidden:
+                rows = [{side: f"#{row}" for side, row in pair.items()} for pair in rows]
+            write.writerows({"id": entry.id, "rule": entry.rule} | pair for pair in rows)
 
 
 COMMANDS: dict[str, Callable[..., None]] = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -27,12 +28,13 @@ from holdfast.workflow.baseline import FILE as BASELINE
 from holdfast.workflow.baseline import Baseline
 from holdfast.workflow.decisions import ACCEPTED, REJECTED, RETIRED, SUGGESTED, Decisions, adopt, deciding
 from holdfast.workflow.history import History
+from holdfast.workflow.masking import Mask
 
 FOUND = "found"  # the status of rules that nobody decided about
 STATUS = (ACCEPTED, SUGGESTED, REJECTED, RETIRED, FOUND)
 _HISTORY = ["version", "batch", "when", "rows", "rules", "violations", "now"]
 _STATUS = {"accept": ACCEPTED, "reject": REJECTED, "retire": RETIRED}
-_ACTIONS = (*_STATUS, "suggest", "baseline")
+_ACTIONS = (*_STATUS, "suggest", "baseline", "mask", "unmask")
 _BAR = 40  # characters of a chart
 
 
@@ -41,8 +43,9 @@ def rules_command(
         list[str],
         typer.Argument(
             help="DIR: list its rules. Or `accept DIR RULE...`, `reject`, `retire`, `baseline` (violations of accepted "
-            "rules are known from now on), `suggest DIR`; a rule by id or text.",
-            metavar="[accept|reject|retire|baseline|suggest] DIR [RULE...]",
+            "rules are known from now on), `suggest DIR`; a rule by id or text. `mask DIR COLUMN...`: values of these "
+            "columns are not shown any more; `unmask`.",
+            metavar="[accept|reject|retire|baseline|suggest|mask|unmask] DIR [RULE|COLUMN...]",
             show_default=False,
         ),
     ],
@@ -82,6 +85,9 @@ def _decide(action: str, directory: Path, rules: list[str], fields: Record) -> N
         if action == "baseline":
             _record_baseline(book, rules)
             return
+        if action in ("mask", "unmask"):
+            _mask(book, action, rules)
+            return
         if action == "suggest":
             with deciding(book) as decisions:
                 made = decisions.suggest(book.best(), book.discovery_nulls)
@@ -94,6 +100,21 @@ def _decide(action: str, directory: Path, rules: list[str], fields: Record) -> N
         for entry in entries:
             print(f"{entry.status}: {entry.id} {entry.rule}")
         _adopt_now(book)
+
+
+def _mask(book: Rulebook, action: str, columns: list[str]) -> None:
+    """Hides the values of columns from people, or shows them again: in the manifest, and in rules.yml."""
+    if not columns:
+        raise HoldfastError(f"say which columns to {action}: ssn, or people.ssn for one table")
+    with deciding(book) as decisions:
+        masked = book.masked | decisions.masked
+        for column in columns:
+            if action == "unmask" and column not in masked:
+                raise HoldfastError(f"{unknown_name('masked column', column, sorted(masked))}")
+        masked = masked | {*columns} if action == "mask" else masked - {*columns}
+        version = book.alter(mask=masked)
+        decisions.mask(masked)
+    print(f"version {version} masks {', '.join(sorted(masked)) or 'nothing'}")
 
 
 def _adopt_now(book: Rulebook) -> None:
@@ -194,7 +215,7 @@ def history_command(
     with Rulebook.open(directory) as book:
         if quarantined:
             columns = ["version", "batch", "table", "place", "change_type", "reason", "values"]
-            print_records("quarantined", book.quarantined().to_pylist(), columns, format)
+            print_records("quarantined", _quarantined(book), columns, format)
             return
         history = History(book)
         if rule is not None and not _knows(book, history, rule):
@@ -206,11 +227,19 @@ def history_command(
             _print_events(book, history, rule, format)
             return
         if format is Format.TABLE:
-            print_records("history", [_line(record) for record in history.counts()], _HISTORY, format)
+            lines = [_line(record) for record in history.counts()]
+            columns = [*_HISTORY, "schema"] if any(line["schema"] for line in lines) else _HISTORY
+            print_records("history", lines, columns, format)
             return
         records = book.history().to_pylist()
     columns = ["version", "batch", "source", "time", "table", "inserted", "deleted", "updated", "quarantined", "drift"]
     print_records("history", records, [*columns, "rules_added", "rules_removed"], format)
+
+
+def _quarantined(book: Rulebook) -> list[Record]:
+    mask = Mask.of(book)
+    records = [mask.quarantined(record) for record in book.quarantine_records()]
+    return [r | {"batch": str(r["batch"]), "values": json.dumps(r["values"], default=str)} for r in records]
 
 
 def _knows(book: Rulebook, history: History, rule: str) -> bool:
@@ -234,6 +263,7 @@ def _line(record: Record) -> Record:
         "rules": f"+{record['rules_added']:,} -{record['rules_removed']:,}",
         "violations": f"+{record['violations_added']:,} -{record['violations_removed']:,}",
         "now": record["violations"],
+        "schema": record["schema"],
     }
 
 

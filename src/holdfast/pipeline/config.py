@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
+import re
+from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
-from holdfast.errors import ReadError
+from holdfast.errors import ReadError, keep_secret
 from holdfast.rulebook import DEFAULT_KEEP
 
 ROWS_IN_PROCESS = 20_000_000  # with more, "auto" takes the executors of Spark
@@ -32,7 +37,8 @@ class TableConfig(_Model):
 
 
 class FilesSource(_Model):
-    """Change files in a landing directory: CSV, JSON lines, Parquet, Arrow. A file must appear there whole (moved)."""
+    """Change files in a landing directory and below: CSV, JSON lines, Parquet, Arrow. A file must appear there whole
+    (moved). It is known by its path from there and by its content."""
 
     kind: Literal["files"]
     path: str = Field(description="The landing directory.")
@@ -86,41 +92,82 @@ class JdbcSource(_Model):
 Source = Annotated[FilesSource | DebeziumSource | KafkaSource | DeltaSource | JdbcSource, Field(discriminator="kind")]
 
 
-class ParquetSink(_Model):
+class _Sink(_Model):
+    id: str | None = Field(
+        None,
+        pattern=r"^[\w.-]+$",
+        description="Under this name the rulebook remembers how far the sink is; by default it follows from where to.",
+    )
+
+    @property
+    def target(self) -> str:
+        """Where to."""
+        raise NotImplementedError
+
+
+class ParquetSink(_Sink):
     """A directory per version, replaced when it is written again: exactly once."""
 
     kind: Literal["parquet"]
     path: str
 
+    @property
+    def target(self) -> str:
+        return self.path
 
-class DeltaSink(_Model):
+
+class DeltaSink(_Sink):
     """Delta tables under a path, by Delta's own transaction ids: exactly once."""
 
     kind: Literal["delta"]
     path: str
 
+    @property
+    def target(self) -> str:
+        return self.path
 
-class TableSink(_Model):
+
+class TableSink(_Sink):
     """Any Spark tables, `<name>_violations` and so on: at least once; rows carry book, version and sequence."""
 
     kind: Literal["table"]
     name: str
 
+    @property
+    def target(self) -> str:
+        return self.name
 
-class WebhookSink(_Model):
-    """An HTTP POST for each version that changed violations: at least once, with an Idempotency-Key header."""
+
+class WebhookSink(_Sink):
+    """An HTTP POST for each version that changed violations: at least once, with an Idempotency-Key header. Redirects
+    are not followed."""
 
     kind: Literal["webhook"]
-    url: str
+    url: str = Field(description="http:// or https://; secrets as ${VARIABLE}.")
     headers: dict[str, str] = {}
     limit: int = Field(20, ge=0, description="Violations listed for each rule.")
 
+    @field_validator("url")
+    @classmethod
+    def _is_http(cls, url: str) -> str:
+        if not re.match(r"https?://[^/]", url):
+            raise ValueError("a webhook's address begins with http:// or https://")
+        return url
 
-class AlertSink(_Model):
+    @property
+    def target(self) -> str:
+        return self.url
+
+
+class AlertSink(_Sink):
     """People, through Apprise: of violations of accepted rules beyond tolerance and baseline. At least once."""
 
     kind: Literal["alert"]
     urls: list[str] = Field(min_length=1, description="Apprise addresses: mailto://, slack://, json://, ...")
+
+    @property
+    def target(self) -> str:
+        return "\n".join(self.urls)
 
 
 Sink = Annotated[ParquetSink | DeltaSink | TableSink | WebhookSink | AlertSink, Field(discriminator="kind")]
@@ -130,6 +177,29 @@ class Trigger(_Model):
     """When to look for changes."""
 
     every: str | None = Field(None, description="A time such as `10 seconds`; without it, all there is and then stop.")
+
+    @field_validator("every")
+    @classmethod
+    def _is_a_time(cls, every: str | None) -> str | None:
+        if every is not None:
+            seconds(every)
+        return every
+
+
+_SECONDS = {"ms": 0.001, "millisecond": 0.001, "s": 1, "second": 1, "m": 60, "minute": 60, "h": 3600, "hour": 3600}
+
+
+def seconds(text: str) -> float:
+    """`10 seconds`, `500 ms`, `2 minutes`.
+
+    >>> seconds("2 minutes"), seconds("500 ms")
+    (120.0, 0.5)
+    """
+    found = re.fullmatch(r"\s*([0-9]+|[0-9]*\.[0-9]+)\s*(ms|milliseconds?|s|seconds?|m|minutes?|h|hours?)\s*", text)
+    if found is None:
+        raise ValueError(f"{text!r} is not a time; write `10 seconds` or `2 minutes`")
+    unit = found[2] if found[2] in _SECONDS else found[2].removesuffix("s")
+    return float(found[1]) * _SECONDS[unit]
 
 
 class Pipeline(_Model):
@@ -164,7 +234,7 @@ class Pipeline(_Model):
     executor: Literal["auto", "process", "spark"] = "auto"
     keep: int = Field(DEFAULT_KEEP, ge=1)
     sinks: list[Sink] = []
-    mask: list[str] = Field([], description="Columns whose values webhooks, alerts, reports and pages do not show.")
+    mask: list[str] = Field([], description="Columns whose values messages, alerts, reports and pages do not show.")
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
@@ -174,10 +244,21 @@ class Pipeline(_Model):
             for name in self.source.tables:
                 if name not in self.tables:
                     raise ValueError(f"source.tables has {name!r}, which is not among the tables")
+        names = Counter(sink.id or sink_id(sink.kind, sink.target) for sink in self.sinks)
+        for name, times in names.items():
+            if times > 1:
+                raise ValueError(f"sinks: two of them are the same ({name})")
+        if isinstance(self.source, FilesSource | DebeziumSource) and "://" in self.source.path:
+            raise ValueError("source.path: a landing directory is on a disk of the driver, not in an object store")
         for name, table in self.tables.items():
             if table.base is None and not isinstance(self.source, DeltaSource | JdbcSource):
                 raise ValueError(f"tables.{name}: say where its rows are to begin with: base")
         return self
+
+    @property
+    def named_sinks(self) -> dict[str, Sink]:
+        """The sinks by the names under which the rulebook remembers how far each of them is."""
+        return {sink.id or sink_id(sink.kind, sink.target): sink for sink in self.sinks}
 
     @property
     def checkpoint_path(self) -> str:
@@ -201,8 +282,10 @@ class Pipeline(_Model):
         if isinstance(self.source, DeltaSource) and "/" in self.source.path:
             changes["source"] = self.source.model_copy(update={"path": full(self.source.path)})
         changes["sinks"] = [
-            s.model_copy(update={"path": full(s.path)}) if isinstance(s, ParquetSink | DeltaSink) else s
-            for s in self.sinks
+            sink.model_copy(
+                update={"id": name} | ({"path": full(sink.path)} if isinstance(sink, ParquetSink | DeltaSink) else {})
+            )
+            for name, sink in self.named_sinks.items()
         ]
         return self.model_copy(update=changes)
 
@@ -212,15 +295,55 @@ def load_pipeline(path: str | Path) -> Pipeline:
     path = Path(path)
     try:
         record = YAML(typ="safe").load(path.read_text(encoding="utf-8"))
-    except OSError as error:
+    except (OSError, UnicodeDecodeError, RecursionError) as error:
         raise ReadError(f"{path}: cannot be read: {error}") from error
     except YAMLError as error:
         raise ReadError(f"{path}: {error}") from error
+    record = _expanded(_with_sink_ids(record), str(path))
     try:
         return Pipeline.model_validate(record).resolved(path.parent)
     except ValidationError as error:
         lines = [f"{'.'.join(map(str, e['loc'])) or 'the file'}: {e['msg']}" for e in error.errors()]
         raise ReadError(f"{path}: " + "; ".join(lines)) from None
+
+
+def sink_id(kind: str, target: str) -> str:
+    """What a sink without a name of its own is called: by where it goes to, not by its place in a list."""
+    return f"{kind}-{hashlib.sha256(target.encode()).hexdigest()[:8]}"
+
+
+_TARGETS = {"parquet": "path", "delta": "path", "table": "name", "webhook": "url", "alert": "urls"}
+_VARIABLE = re.compile(r"\$(\$\{)|\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+
+
+def _with_sink_ids(record: Any) -> Any:
+    """Sinks whose target has a secret are called after its name, so that nothing of the secret is stored."""
+    sinks = record.get("sinks") if isinstance(record, dict) else None
+    for sink in sinks if isinstance(sinks, list) else ():
+        target = sink.get(_TARGETS.get(str(sink.get("kind")), "")) if isinstance(sink, dict) else None
+        text = "\n".join(map(str, target)) if isinstance(target, list) else str(target)
+        if target is not None and "id" not in sink and "${" in text:
+            sink["id"] = sink_id(sink["kind"], text)
+    return record
+
+
+def _expanded(value: Any, place: str) -> Any:
+    """The same with the value of the environment's variable for `${NAME}`; `$${` stands for `${` itself."""
+    if isinstance(value, Mapping):
+        return {key: _expanded(item, f"{place}: {key}") for key, item in value.items()}
+    if isinstance(value, list):
+        return [_expanded(item, f"{place}: {i + 1}") for i, item in enumerate(value)]
+    return _VARIABLE.sub(lambda found: _variable(found, place), value) if isinstance(value, str) else value
+
+
+def _variable(found: re.Match[str], place: str) -> str:
+    if found[1]:
+        return found[1]
+    value = os.environ.get(found[2])
+    if value is None:
+        raise ReadError(f"{place}: the environment variable {found[2]} is not set")
+    keep_secret(value)
+    return value
 
 
 def json_schema() -> dict[str, Any]:

@@ -18,9 +18,10 @@ import pyarrow as pa
 from holdfast.errors import Place, ReadError, SchemaError, shown
 from holdfast.table.change import DELETE, UPSERT, Feed, Part
 from holdfast.table.kind import Kind
+from holdfast.table.net import Bad
 from holdfast.table.options import TableOptions
 from holdfast.table.read import Source
-from holdfast.table.schema import Column, unknown_name
+from holdfast.table.schema import Column, Schema, unknown_name
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECONDS = 10**14  # a time after 1973 in microseconds is larger than any in milliseconds before the year 5138
@@ -49,19 +50,31 @@ class _Places(Place):
         return str(self._places[index])  # type: ignore[attr-defined]
 
 
-def feeds_of(lines: Iterable[tuple[str, str | None]], tables: Mapping[str, TableOptions], source: str) -> list[Feed]:
-    """(place, JSON text) of events in order -> the feeds of their tables. A tombstone is passed over."""
+def feeds_of(
+    lines: Iterable[tuple[str, str | None]],
+    tables: Mapping[str, TableOptions],
+    source: str,
+    bad: list[Bad] | None = None,
+) -> list[Feed]:
+    """(place, JSON text) of events in order -> the feeds of their tables. A tombstone is passed over. An event that
+    cannot be read is an error, or, where there is a list for them, put there."""
     by_table: dict[str, _Rows] = {}
     for place, text in lines:
-        if text is not None and text.strip():
+        if text is None or not text.strip():
+            continue
+        try:
             _add(by_table, place, text, tables)
-    return [_feed(name, rows, tables[name], source) for name, rows in by_table.items()]
+        except (ReadError, SchemaError) as error:
+            if bad is None:
+                raise
+            bad.append(Bad.unread(place, str(error).removeprefix(f"{place}: "), {"text": text}))
+    return [_feed(name, rows, source) for name, rows in by_table.items() if rows.rows]
 
 
 def _add(by_table: dict[str, _Rows], place: str, text: str, tables: Mapping[str, TableOptions]) -> None:
     try:
         event = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ReadError(f"{place}: not JSON: {error}") from None
     payload = event.get("payload", event) if isinstance(event, dict) else None
     if payload is None:
@@ -74,24 +87,34 @@ def _add(by_table: dict[str, _Rows], place: str, text: str, tables: Mapping[str,
             raise ReadError(f"{place}: the source table was truncated; make the rulebook anew")
         return
     name = _table_of(payload, place, tables)
-    key, rows = tables[name].key, by_table.setdefault(name, _Rows())
+    key, schema = tables[name].key, tables[name].schema
     if not key:
         raise SchemaError(f"table {shown(name)}: Debezium events need a key")
-    if operation == "d":
-        rows.add(DELETE, _required(before, "before", place), place)
-        return
-    if operation not in ("c", "u", "r"):
+    if operation not in ("c", "u", "r", "d"):
         raise ReadError(f"{place}: {shown(operation)} is not an operation that Debezium has")
-    row = _required(after, "after", place)
-    if operation == "u" and before and any(before.get(k) != row.get(k) for k in key):
-        rows.add(DELETE, before, place)
-    rows.add(UPSERT, row, place)
+    kept = by_table.setdefault(name, _Rows())
+    if operation == "d":
+        kept.add(DELETE, _row(before, "before", place, schema), place)
+        return
+    row = _row(after, "after", place, schema)
+    old = _row(before, "before", place, schema) if operation == "u" and before else row
+    if any(old.get(k) != row.get(k) for k in key):
+        kept.add(DELETE, old, place)
+    kept.add(UPSERT, row, place)
 
 
-def _required(row: Any, name: str, place: str) -> dict[str, Any]:
+def _row(row: Any, name: str, place: str, schema: Schema) -> dict[str, Any]:
+    """A side of an event, each value as its column's kind has it."""
     if not isinstance(row, dict):
         raise ReadError(f"{place}: the event has no `{name}`")
-    return row
+    made = {}
+    for column, value in row.items():
+        try:
+            made[column] = _value(value, schema.column(column)) if column in schema else value
+        except (ValueError, TypeError, ArithmeticError):
+            kind = schema.column(column).type_text
+            raise ReadError(f"{place}: column {shown(column)}: {shown(value)} is not a {kind}") from None
+    return made
 
 
 def _table_of(payload: dict[str, Any], place: str, tables: Mapping[str, TableOptions]) -> str:
@@ -103,14 +126,9 @@ def _table_of(payload: dict[str, Any], place: str, tables: Mapping[str, TableOpt
     return str(name)
 
 
-def _feed(name: str, rows: _Rows, options: TableOptions, source: str) -> Feed:
+def _feed(name: str, rows: _Rows, source: str) -> Feed:
     names = list(dict.fromkeys(column for row in rows.rows for column in row))
-    columns = {}
-    for column in names:
-        values = [row.get(column) for row in rows.rows]
-        if column in options.schema:
-            values = [_value(v, options.schema.column(column)) for v in values]
-        columns[column] = _array(values, source, column)
+    columns = {column: _array([row.get(column) for row in rows.rows], source, column) for column in names}
     part = Source(name, pa.table(columns), _Places(source, rows.places))
     return Feed(Part.by_keys(part, np.array(rows.types, np.int8)), name)
 

@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
-from urllib.parse import unquote, urlparse
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from holdfast.errors import Place, ReadError
+from holdfast.errors import HoldfastError, Place, ReadError
 from holdfast.executors.spark import quoted
 from holdfast.pipeline.config import DebeziumSource, DeltaSource, FilesSource, JdbcSource, KafkaSource, Pipeline
 from holdfast.pipeline.debezium import feeds_of
+from holdfast.pipeline.landing import Applied, Landing, LandingFile, Standing
 from holdfast.store.directory import directory_at
 from holdfast.table.change import CHANGE_TYPE, DELETE, UPSERT, Feed, Part, read_feed
+from holdfast.table.net import Bad
 from holdfast.table.options import TableOptions
 from holdfast.table.read import Source
 
@@ -27,16 +29,31 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 Tables = Mapping[str, TableOptions]
+Record = dict[str, Any]
 _FILE = "path string, modificationTime timestamp, length bigint, content binary"
+_FOREVER = "36500d"  # by default Spark passes over files that are a week older than the newest
+_NOT_A_PATTERN = re.compile(r"[\\*?\[\]{}]")  # what Spark would read as a pattern in a directory's name
+
+
+@dataclass(frozen=True)
+class Content:
+    """What a batch consists of: changes of tables, and what could not be read as such."""
+
+    feeds: list[Feed]
+    bad: list[Bad]
+
+
+Read = Callable[[Tables, bool], Content]  # with True, what cannot be read is quarantined instead of refused
 
 
 @dataclass(frozen=True)
 class Batch:
-    """What is applied as one: its id, what it is made of, and how to read it."""
+    """What is applied as one: its id, what it is made of, where it stands, and how to read it."""
 
     id: str | int
     offsets: str
-    read: Callable[[Tables], list[Feed]]
+    place: str
+    read: Read
 
 
 class Stream(Protocol):
@@ -45,16 +62,14 @@ class Stream(Protocol):
     def frame(self, spark: SparkSession) -> DataFrame:
         """The stream."""
 
-    def batches(self, frame: DataFrame, number: int) -> list[Batch]:
-        """What a micro-batch of it is made of, in order."""
+    def batches(self, frame: DataFrame, number: int, records: Iterable[Record]) -> list[Batch]:
+        """What a micro-batch of it is made of, in order. `records`: what the versions of the rulebook say."""
 
 
 def stream_of(pipeline: Pipeline) -> Stream:
     source = pipeline.source
-    if isinstance(source, FilesSource):
-        return LandingFiles(source.path, source.files_per_batch, read_change_file)
-    if isinstance(source, DebeziumSource):
-        return LandingFiles(source.path, source.files_per_batch, _read_debezium_file)
+    if isinstance(source, FilesSource | DebeziumSource):
+        return LandingFiles.of(pipeline)
     if isinstance(source, KafkaSource):
         return KafkaTopics(source, pipeline.checkpoint_path)
     if isinstance(source, DeltaSource):
@@ -63,45 +78,66 @@ def stream_of(pipeline: Pipeline) -> Stream:
 
 
 class LandingFiles:
-    """Spark finds the files and remembers which are done; they are read here, each as a whole, oldest first, so that
-    every message names the file and its row. A file is a batch: after a crash Spark may put files together otherwise.
+    """Spark notices that files appeared; which ones are new is read from the directory and from the rulebook, so that
+    neither Spark's memory of files nor its spelling of their names decides what is applied. A file is a batch, and is
+    read as a whole, oldest first, so that every message names the file and its row.
     """
 
-    def __init__(self, path: str, files_per_batch: int, read: Callable[[str, Tables], list[Feed]]) -> None:
-        self._path, self._most, self._read = path, files_per_batch, read
+    def __init__(self, path: str, name: str, files_per_batch: int, read: Callable[[Path, Tables, bool], Content]):
+        """`name`: the source under which the rulebook counts its batches."""
+        self.landing, self._name, self._most, self._read = Landing(path), name, files_per_batch, read
+
+    @classmethod
+    def of(cls, pipeline: Pipeline) -> LandingFiles:
+        source = pipeline.source
+        assert isinstance(source, FilesSource | DebeziumSource)
+        read = read_change_file if isinstance(source, FilesSource) else _read_debezium_file
+        return cls(source.path, pipeline.name, source.files_per_batch, read)
 
     def frame(self, spark: SparkSession) -> DataFrame:
-        if "://" not in self._path:
-            Path(self._path).mkdir(parents=True, exist_ok=True)
+        self.landing.root.mkdir(parents=True, exist_ok=True)
         stream = spark.readStream.format("binaryFile").schema(_FILE).option("maxFilesPerTrigger", self._most)
-        return stream.load(self._path).select("path", "modificationTime", "length")
+        stream = stream.option("recursiveFileLookup", "true").option("maxFileAge", _FOREVER)
+        return stream.load(_NOT_A_PATTERN.sub(r"\\\g<0>", str(self.landing.root))).select("path")
 
-    def batches(self, frame: DataFrame, number: int) -> list[Batch]:
-        found = sorted(frame.collect(), key=lambda row: (row["modificationTime"], row["path"]))
-        return [self.batch(_local(row["path"]), row["length"]) for row in found]
+    def batches(self, frame: DataFrame, number: int, records: Iterable[Record]) -> list[Batch]:
+        return self.untaken(Applied(records, self._name))
 
-    def batch(self, path: str, length: int) -> Batch:
-        """The batch that a file is: known by its name, and its length."""
-        return Batch(unquote(path).rpartition("/")[2], f"{length} bytes", lambda tables: self._read(path, tables))
+    def untaken(self, applied: Applied) -> list[Batch]:
+        """The files that the rulebook does not have, oldest first."""
+        standings = applied.standings(self.landing.files())
+        return [self._batch(file) for file, standing in standings if standing is Standing.NEW]
 
+    def _batch(self, file: LandingFile) -> Batch:
+        def read(tables: Tables, quarantine: bool) -> Content:
+            content = self._read(file.path, tables, quarantine)
+            file.require_unchanged()
+            return content
 
-def _local(address: str) -> str:
-    """A file's address as Spark says it, as a path where it is one."""
-    parts = urlparse(address)
-    return unquote(parts.path) if parts.scheme == "file" else address
-
-
-def read_change_file(path: str, _: Tables) -> list[Feed]:
-    return [feed for _, feeds in read_feed(path) for feed in feeds]
+        return Batch(file.name, file.identity(), str(file.path), read)
 
 
-def _read_debezium_file(path: str, tables: Tables) -> list[Feed]:
+def read_change_file(path: Path, _: Tables, __: bool) -> Content:
     try:
-        with Path(path).open(encoding="utf-8") as file:
-            lines = [(f"{path}, line {i}", line) for i, line in enumerate(file, start=1)]
+        return Content([feed for _, feeds in read_feed(path) for feed in feeds], [])
+    except HoldfastError:
+        raise
+    except (Exception, RecursionError) as error:  # whatever a damaged file does to a parser
+        raise ReadError(f"{path}: cannot be read: {type(error).__name__}: {error}") from error
+
+
+def _read_debezium_file(path: Path, tables: Tables, quarantine: bool) -> Content:
+    try:
+        with path.open(encoding="utf-8") as file:
+            lines: list[tuple[str, str | None]] = [(f"{path}, line {i}", x) for i, x in enumerate(file, start=1)]
     except (OSError, UnicodeDecodeError) as error:
         raise ReadError(f"{path}: cannot be read: {error}") from error
-    return feeds_of(lines, tables, path)
+    return _debezium(lines, tables, str(path), quarantine)
+
+
+def _debezium(lines: list[tuple[str, str | None]], tables: Tables, source: str, quarantine: bool) -> Content:
+    bad: list[Bad] = []
+    return Content(feeds_of(lines, tables, source, bad if quarantine else None), bad)
 
 
 class KafkaTopics:
@@ -119,34 +155,47 @@ class KafkaTopics:
         stream = spark.readStream.format("kafka").options(**(options | source.options)).load()
         return stream.selectExpr("topic", "partition", "offset", "cast(value as string) as value")
 
-    def batches(self, frame: DataFrame, number: int) -> list[Batch]:
-        def read(tables: Tables) -> list[Feed]:
+    def batches(self, frame: DataFrame, number: int, records: Iterable[Record]) -> list[Batch]:
+        topics = self._source.topics
+
+        def read(tables: Tables, quarantine: bool) -> Content:
             rows = frame.toArrow().sort_by([(name, "ascending") for name in ("topic", "partition", "offset")])
             lines = [
                 (f"topic {r['topic']}, partition {r['partition']}, offset {r['offset']}", r["value"])
                 for r in rows.to_pylist()
             ]
             if self._source.format == "debezium":
-                return feeds_of(lines, tables, self._source.topics)
-            return _feeds_of_rows(lines, self._source.topics)
+                return _debezium(lines, tables, topics, quarantine)
+            return _changed_rows(lines, topics, quarantine)
 
-        return [Batch(number, _offsets_of(self._checkpoint, number), read)]
+        return [Batch(number, _offsets_of(self._checkpoint, number), f"topics {topics}, batch {number}", read)]
 
 
-def _feeds_of_rows(lines: list[tuple[str, str | None]], source: str) -> list[Feed]:
+def _changed_rows(lines: list[tuple[str, str | None]], source: str, quarantine: bool) -> Content:
     """JSON rows with _change_type, and _table where there are several tables."""
-    records = []
+    rows, bad = [], []
     for place, text in lines:
         try:
-            record = json.loads(text or "null")
-        except ValueError as error:
-            raise ReadError(f"{place}: not JSON: {error}") from None
-        if not isinstance(record, dict) or CHANGE_TYPE not in record:
-            raise ReadError(f"{place}: not a changed row: it has no {CHANGE_TYPE}")
-        records.append(record)
-    names = list(dict.fromkeys(name for record in records for name in record))
-    table = pa.table({name: [record.get(name) for record in records] for name in names})
-    return [feed for _, feeds in read_feed(Source(source, table, Place(source))) for feed in feeds]
+            rows.append(_changed_row(text))
+        except ReadError as error:
+            if not quarantine:
+                raise ReadError(f"{place}: {error}") from None
+            bad.append(Bad.unread(place, str(error), {"text": text}))
+    if not rows:
+        return Content([], bad)
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    table = pa.table({name: [row.get(name) for row in rows] for name in names})
+    return Content([feed for _, feeds in read_feed(Source(source, table, Place(source))) for feed in feeds], bad)
+
+
+def _changed_row(text: str | None) -> Record:
+    try:
+        row = json.loads(text or "null")
+    except (ValueError, RecursionError) as error:
+        raise ReadError(f"not JSON: {error}") from None
+    if not isinstance(row, dict) or CHANGE_TYPE not in row:
+        raise ReadError(f"not a changed row: it has no {CHANGE_TYPE}")
+    return row
 
 
 class DeltaFeed:
@@ -161,8 +210,8 @@ class DeltaFeed:
         stream = stream.option("startingVersion", source.starting_version)
         return stream.load(source.path) if "/" in source.path else stream.table(source.path)
 
-    def batches(self, frame: DataFrame, number: int) -> list[Batch]:
-        def read(_: Tables) -> list[Feed]:
+    def batches(self, frame: DataFrame, number: int, records: Iterable[Record]) -> list[Batch]:
+        def read(_: Tables, __: bool) -> Content:
             table = frame.toArrow()
             types = table.column(CHANGE_TYPE)
             goes = pc.is_in(types, pa.array(["delete", "update_preimage"]))
@@ -170,11 +219,10 @@ class DeltaFeed:
             order = np.lexsort((~goes.to_numpy(zero_copy_only=False), commits))
             kinds = np.where(goes.to_numpy(zero_copy_only=False), DELETE, UPSERT).astype(np.int8)[order]
             rows = table.select([n for n in table.column_names if not n.startswith("_")]).take(order)
-            return [
-                Feed(Part.by_keys(Source(self._source.path, rows, Place(self._source.path)), kinds), self._source.table)
-            ]
+            part = Part.by_keys(Source(self._source.path, rows, Place(self._source.path)), kinds)
+            return Content([Feed(part, self._source.table)], [])
 
-        return [Batch(number, _offsets_of(self._checkpoint, number), read)]
+        return [Batch(number, _offsets_of(self._checkpoint, number), f"{self._source.path}, batch {number}", read)]
 
 
 @dataclass(frozen=True)
@@ -200,7 +248,7 @@ class JdbcTables:
                 feeds.append(Feed(Part.by_keys(Source(name, found, Place(table.table)), kinds), name))
         if not feeds or until == since:  # those with the last watermark are known
             return None
-        return Batch(number, json.dumps(until), lambda _: feeds)
+        return Batch(number, json.dumps(until), f"the database, batch {number}", lambda _, __: Content(feeds, []))
 
 
 def jdbc_table(source: JdbcSource, name: str, spark: SparkSession) -> DataFrame:

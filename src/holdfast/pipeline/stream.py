@@ -16,18 +16,21 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from holdfast.errors import HoldfastError, NotAvailable
+from holdfast.errors import ChangeRefused, HoldfastError, NotAvailable, ReadError, SchemaError, ValueRefused, discreet
 from holdfast.executors.executor import Executor
-from holdfast.pipeline.config import ROWS_IN_PROCESS, DeltaSource, JdbcSource, Pipeline
-from holdfast.pipeline.sinks import Outbox
-from holdfast.pipeline.sources import Batch, JdbcTables, jdbc_table, stream_of
+from holdfast.pipeline.config import ROWS_IN_PROCESS, DeltaSource, JdbcSource, Pipeline, seconds
+from holdfast.pipeline.delivery import Delivery
+from holdfast.pipeline.landing import Applied
+from holdfast.pipeline.sources import Batch, JdbcTables, LandingFiles, jdbc_table, stream_of
 from holdfast.rulebook import Rulebook
 from holdfast.rules.rulefile import RuleEntry, RuleFile
 from holdfast.store.directory import directory_at
+from holdfast.store.marks import Marks
 from holdfast.store.store import Store
 from holdfast.table.change import Feed
+from holdfast.table.net import Bad
 from holdfast.table.read import schema_of
-from holdfast.workflow.decisions import ACCEPTED, FILE, Decisions, adopt, decided_at, deciding, file_of, write
+from holdfast.workflow.decisions import ACCEPTED, FILE, adopt, decided_at, file_of, write
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -37,7 +40,8 @@ log = logging.getLogger("holdfast")
 Record = dict[str, Any]
 OnVersion = Callable[[Record, Record | None], None]  # the record of a version, Spark's progress
 _POLL = 0.2
-_SECONDS = {"ms": 0.001, "millisecond": 0.001, "s": 1, "second": 1, "m": 60, "minute": 60, "h": 3600, "hour": 3600}
+_LOOK_EVERY = 50  # polls: how often a stream that goes on looks for landing files that were written again
+_POISON = (ReadError, SchemaError, ValueRefused, ChangeRefused)  # what a batch's own content is at fault for
 _ERROR = re.compile(r"holdfast\.errors\.(\w+): (.*)")
 
 
@@ -52,21 +56,43 @@ class Follower:
         self._decided: tuple[int, int] | None = None  # the state of the decisions that were taken over
         if place_of(pipeline, self.book)[0] == "spark" and spark is not None:
             self.book.run_on(spark_executor(pipeline, spark))
-        self._outbox = Outbox(pipeline, spark)
-        self.book.needed_from = self._outbox.needed_from
-        self._outbox.deliver(self.book)
+        self.delivery = Delivery.of(pipeline, spark)
+        self.book.needed_from = self.delivery.needed_from
+        self.delivery.deliver(self.book)
 
     def take(self, batch: Batch) -> None:
-        """Applies a batch, unless it was applied already."""
-        name, book = self.pipeline.name, self.book
+        """Applies a batch, unless it was applied already. One whose content cannot be applied at all stops the stream,
+        or, if the pipeline says so, is quarantined as a whole."""
+        book, quarantine = self.book, self.pipeline.on_error == "quarantine"
         self._adopt()
-        if not book.knows(name, batch.id, batch.offsets):
-            feeds = batch.read(book.tables)
-            if self.pipeline.new_columns == "accept":
-                self._accept_columns(feeds)
-            book.apply(feeds, batch.id, source=name, on_error=self.pipeline.on_error, offsets=batch.offsets)
-        self._outbox.deliver(book)
+        if not book.knows(self.pipeline.name, batch.id, batch.offsets):
+            try:
+                self._apply(batch, quarantine)
+            except _POISON as error:
+                if not quarantine:
+                    raise
+                log.warning("quarantined as a whole: %s: %s", batch.place, error)
+                self._publish(batch, [], [Bad.unread(batch.place, str(error))])
+        self.delivery.deliver(book)
         book.forget()
+
+    def _apply(self, batch: Batch, quarantine: bool) -> None:
+        with discreet(bool(self.book.masked)):
+            content = batch.read(self.book.tables, quarantine)
+        if self.pipeline.new_columns == "accept":
+            self._accept_columns(content.feeds)
+        self._publish(batch, content.feeds, content.bad)
+
+    def _publish(self, batch: Batch, feeds: list[Feed], bad: list[Bad]) -> None:
+        how = {"source": self.pipeline.name, "on_error": self.pipeline.on_error, "offsets": batch.offsets}
+        self.book.apply(feeds, batch.id, bad=bad, **how)
+
+    def close(self) -> None:
+        """Lets message sinks have what waits for them, and others write."""
+        try:
+            self.delivery.close(self.book)
+        finally:
+            self.book.close()
 
     def _adopt(self) -> None:
         """Takes over what people decided about rules meanwhile; a file that cannot be read changes nothing."""
@@ -95,7 +121,7 @@ def _unknown_columns(feed: Feed, book: Rulebook, table: str) -> dict[str, str]:
     names = [n for n in source.table.column_names if n not in options.schema and n not in options.ignored]
     if source.shared:
         names = [n for n in names if source.table.column(n).null_count < source.table.num_rows]
-    return {c.name: c.type_text for c in schema_of(source.only(names)).columns}
+    return {c.name: c.type_text for c in schema_of(source.only(names)).columns} if names else {}
 
 
 def place_of(pipeline: Pipeline, book: Rulebook) -> tuple[str, str]:
@@ -127,17 +153,25 @@ def run_batch(text: str, frame: DataFrame, number: int) -> None:
     with _LOCK:
         if pipeline.book not in _FOLLOWERS:
             _FOLLOWERS[pipeline.book] = Follower(pipeline, frame.sparkSession)
-        for batch in stream_of(pipeline).batches(frame, number):
-            _FOLLOWERS[pipeline.book].take(batch)
+        follower = _FOLLOWERS[pipeline.book]
+        for batch in stream_of(pipeline).batches(frame, number, follower.book.records()):
+            follower.take(batch)
 
 
-def close_book(pipeline: Pipeline) -> None:
-    """Lets others write, where the batches ran in this process."""
+def close_book(pipeline: Pipeline) -> list[str]:
+    """Lets others write, where the batches ran in this process. Says which sinks are behind, and why."""
     with _LOCK:
         follower = _FOLLOWERS.pop(pipeline.book, None)
         if follower is not None:
-            follower.book.close()
+            version = follower.book.version
+            follower.close()
             shutil.rmtree(f"{pipeline.book}-work", ignore_errors=True)
+            return [
+                f"sink {sink}: {behind:,} of {version:,} versions are not delivered; the next run delivers them "
+                f"({follower.delivery.failed().get(sink, 'not yet tried')})"
+                for sink, behind in follower.delivery.behind(version).items()
+            ]
+    return []
 
 
 def make_book(pipeline: Pipeline, spark: SparkSession | None) -> bool:
@@ -164,6 +198,7 @@ def make_book(pipeline: Pipeline, spark: SparkSession | None) -> bool:
         nulls=pipeline.nulls,
         rule_nulls=pipeline.rule_nulls,
         keep=pipeline.keep,
+        mask=_masked(pipeline, decided),
         outbox=True,
     )
     with book:
@@ -179,19 +214,21 @@ def _decided(pipeline: Pipeline) -> RuleFile:
     else:
         decided = file_of([_rule(rule) for rule in pipeline.rules])
     if pipeline.mask:
-        decided.set_mask(pipeline.mask)
+        decided.set_mask(_masked(pipeline, decided))
     return decided
 
 
+def _masked(pipeline: Pipeline, decided: RuleFile) -> list[str]:
+    return sorted({*pipeline.mask, *decided.mask})
+
+
 def _ensure_decisions(pipeline: Pipeline) -> None:
-    """Writes them where a process was killed between making the rulebook, which checks just these, and writing them."""
+    """Writes them where a process was killed between making the rulebook, which checks just these, and writing them;
+    and masks what the pipeline masks by now."""
     with Rulebook.open(pipeline.book) as book:
-        if book.path is None:
-            return
-        if (book.path / FILE).exists():
-            if not Decisions.of(book).masked.issuperset(pipeline.mask):
-                with deciding(book) as decisions:
-                    decisions.mask(decisions.masked.union(pipeline.mask))
+        if not book.masked.issuperset(pipeline.mask):
+            book.alter(mask=book.masked.union(pipeline.mask))
+        if book.path is None or (book.path / FILE).exists():
             return
         decided = _decided(pipeline)
         if {e.id for e in decided if e.status == ACCEPTED} == {entry.id for entry in book.entries}:
@@ -214,20 +251,53 @@ def _base(pipeline: Pipeline, name: str, spark: SparkSession | None) -> Any:
     return jdbc_table(source, name, spark)
 
 
-def watch(pipeline: Pipeline, spark: SparkSession, on_version: OnVersion | None = None) -> None:
-    """Runs a pipeline until its source has no more, or for ever; `on_version` is told every version once.
+def watch(pipeline: Pipeline, spark: SparkSession, on_version: OnVersion | None = None) -> list[str]:
+    """Runs a pipeline until its source has no more, or for ever; `on_version` is told every version once. Returns what
+    needs somebody to look at it: landing files that were not applied, and why; sinks that are behind.
 
     Ctrl-C ends it after the batch at work; nothing is lost either way.
     """
     make_book(pipeline, spark)
     told = _Teller(pipeline, on_version)
+    problems: list[str] = []
     try:
         if isinstance(pipeline.source, JdbcSource):
             _poll_jdbc(pipeline, spark, told)
         else:
             _follow_stream(pipeline, spark, told)
+            problems = _settle_landing(pipeline, spark)
+            _deliver_rest(pipeline, spark)
+            told.look()
     finally:
-        close_book(pipeline)
+        problems += close_book(pipeline)
+    return problems
+
+
+def _deliver_rest(pipeline: Pipeline, spark: SparkSession) -> None:
+    """Tells sinks what is left, where the batches ran in another process, which has ended (Spark Connect)."""
+    with _LOCK:
+        version, marks = Store.open(directory_at(pipeline.book)).version, Marks(directory_at(pipeline.book)).all()
+        if pipeline.book not in _FOLLOWERS and any(marks.get(sink, 0) < version for sink in pipeline.named_sinks):
+            _FOLLOWERS[pipeline.book] = Follower(pipeline, spark)
+
+
+def _settle_landing(pipeline: Pipeline, spark: SparkSession) -> list[str]:
+    """Compares the landing directory with what the rulebook has: what Spark did not notice is applied, and what cannot
+    be applied is named."""
+    files = stream_of(pipeline)
+    if not isinstance(files, LandingFiles):
+        return []
+    with Rulebook.open(pipeline.book) as book:
+        applied = Applied(book.records(), pipeline.name)
+    untaken = files.untaken(applied)
+    if untaken:
+        with _LOCK:
+            if pipeline.book not in _FOLLOWERS:
+                _FOLLOWERS[pipeline.book] = Follower(pipeline, spark)
+            follower = _FOLLOWERS[pipeline.book]
+            for batch in untaken:
+                follower.take(batch)
+    return files.landing.named(applied)
 
 
 class _Teller:
@@ -236,18 +306,32 @@ class _Teller:
     def __init__(self, pipeline: Pipeline, on_version: OnVersion | None) -> None:
         self._directory, self._on_version = directory_at(pipeline.book), on_version
         self._last = Store.open(self._directory).version
+        self._landing = stream_of(pipeline) if not isinstance(pipeline.source, JdbcSource) else None
+        with Rulebook.open(pipeline.book) as book:
+            self._applied = Applied(book.records(), pipeline.name)
+        self._named: set[str] = set()
 
     def look(self, progress: Record | None = None) -> None:
-        if self._on_version is None:
-            return
+        """Tells the versions that are new."""
         store = Store.open(self._directory)
         kept = store.versions()
         for version in range(max(self._last + 1, kept[0]), store.version + 1):
             try:
-                self._on_version(store.manifest_of(version).record, progress)
+                record = store.manifest_of(version).record
             except FileNotFoundError:  # forgotten meanwhile
                 continue
+            self._applied.note(record)
+            if self._on_version is not None:
+                self._on_version(record, progress)
         self._last = store.version
+
+    def name_files(self) -> None:
+        """Warns of landing files that need somebody to look at them, of each once."""
+        if isinstance(self._landing, LandingFiles):
+            for problem in self._landing.landing.named(self._applied):
+                if problem not in self._named:
+                    log.warning(problem)
+                    self._named.add(problem)
 
 
 def _follow_stream(pipeline: Pipeline, spark: SparkSession, told: _Teller) -> None:
@@ -255,10 +339,17 @@ def _follow_stream(pipeline: Pipeline, spark: SparkSession, told: _Teller) -> No
     writer = stream_of(pipeline).frame(spark).writeStream.foreachBatch(batch).queryName(pipeline.name)
     writer = writer.option("checkpointLocation", pipeline.checkpoint_path)
     every = pipeline.trigger.every
-    query = (writer.trigger(availableNow=True) if every is None else writer.trigger(processingTime=every)).start()
+    if every is None:
+        writer = writer.trigger(availableNow=True)
+    else:
+        writer = writer.trigger(processingTime=f"{round(1000 * seconds(every))} milliseconds")
+    query, polls = writer.start(), 0
     try:
         while query.isActive:
             told.look(_progress(query))
+            if every is not None and polls % _LOOK_EVERY == 0:
+                told.name_files()
+            polls += 1
             time.sleep(_POLL)
     finally:
         if query.isActive:
@@ -294,16 +385,3 @@ def _poll_jdbc(pipeline: Pipeline, spark: SparkSession, told: _Teller) -> None:
             return
         if pipeline.trigger.every is not None:
             time.sleep(seconds(pipeline.trigger.every))
-
-
-def seconds(text: str) -> float:
-    """`10 seconds`, `500 ms`, `2 minutes`.
-
-    >>> seconds("2 minutes"), seconds("500 ms")
-    (120.0, 0.5)
-    """
-    found = re.fullmatch(r"\s*([0-9.]+)\s*(ms|milliseconds?|s|seconds?|m|minutes?|h|hours?)\s*", text)
-    if found is None:
-        raise HoldfastError(f"{text!r} is not a time; write `10 seconds` or `2 minutes`")
-    unit = found[2] if found[2] in _SECONDS else found[2].removesuffix("s")
-    return float(found[1]) * _SECONDS[unit]

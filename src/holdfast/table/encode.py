@@ -41,6 +41,9 @@ class Problem:
     def __str__(self) -> str:
         return f"column {shown(self.column)}: {shown(self.value)} {self.reason}"
 
+    def without_value(self) -> str:
+        return f"column {shown(self.column)}: a value {self.reason}"
+
     def message(self, place: Place) -> str:
         return f"{place.row(self.row)}, {self}"
 

@@ -8,7 +8,7 @@ the row it took on to its new value.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -26,6 +26,7 @@ from holdfast.table.rows import RowDelta, Rows
 from holdfast.table.schema import unknown_name
 
 Index = npt.NDArray[np.int64]
+Reasons = dict[int, "Reason"]
 
 
 @dataclass(frozen=True)
@@ -40,14 +41,38 @@ class Drift:
 
 
 @dataclass(frozen=True)
-class Bad:
-    """A row that cannot be applied: where it stands, what it is, why."""
+class Reason:
+    """Why a row cannot be applied: in full, and without the values of the columns that the full text quotes."""
 
-    table: str
+    full: str
+    plain: str
+    quotes: tuple[str, ...] = ()
+
+    def text(self, masked: Collection[str]) -> str:
+        """The full text, unless it quotes a masked column."""
+        return self.plain if any(column in masked for column in self.quotes) else self.full
+
+    def prefixed(self, words: str) -> Reason:
+        return Reason(words + self.full, words + self.plain, self.quotes)
+
+
+@dataclass(frozen=True)
+class Bad:
+    """Something that cannot be applied: a row, or a whole file: where it stands, what it is, why. `plain` is the reason
+    without values, for who must not see those of the columns that `reason` quotes; None: of any column."""
+
+    table: str | None
     place: str
     change_type: str
     values: dict[str, object]
     reason: str
+    plain: str
+    quotes: tuple[str, ...] | None = None
+
+    @classmethod
+    def unread(cls, place: str, reason: str, values: dict[str, object] | None = None) -> Bad:
+        """Something that is not even a row."""
+        return cls(None, place, "unreadable", values or {}, reason, "cannot be read as changes of rows")
 
 
 @dataclass
@@ -69,7 +94,7 @@ class _Events:
     partner: Index  # of an update's two events, the other one; else -1
     part: Index  # which part, and which of its rows, an event came from
     row: Index
-    reasons: dict[int, str]
+    reasons: Reasons
     upsert: npt.NDArray[np.bool_]  # rows that come, or replace the one with their key
 
     def __len__(self) -> int:
@@ -109,7 +134,9 @@ class _Events:
         )
 
 
-_PROMISED = "a row would go or change, but this rulebook was promised only inserts"
+_ONLY_INSERTS = "deletes or changes a row, but this rulebook was promised only inserts"
+_PROMISED = Reason(_ONLY_INSERTS, _ONLY_INSERTS)
+_NO_KEY = Reason("has no key: a key column is null", "has no key: a key column is null")
 
 
 class Planner:
@@ -124,9 +151,12 @@ class Planner:
         ignored: Sequence[str] = (),
         *,
         only_inserts: bool = False,
+        masked: Collection[str] = (),
     ) -> None:
-        """`declared` columns are cast to their kind, `ignored` ones are passed over. `only_inserts`: nothing may go."""
+        """`declared` columns are cast to their kind, `ignored` ones are passed over. `only_inserts`: nothing may be
+        deleted or changed. `masked`: columns whose values messages do not quote."""
         self.name, self.rows, self.words, self._only_inserts = name, rows, words, only_inserts
+        self._masked = frozenset(masked)
         self.declared, self.ignored = declared, frozenset(ignored)
         self._few = FewRows(rows.schema, words)
         self._known_types: pa.Schema | None = None  # Arrow types that were seen to fit, in the order of the columns
@@ -207,7 +237,10 @@ class Planner:
             raise SchemaError(f"{source.place.source}: {error}") from None
         if tuple(source.table.schema.names) == schema.names and not source.textual and not self.declared:
             self._known_types = source.table.schema
-        reasons = {problem.row: str(problem) for problem in reversed(encoded.problems)}
+        reasons = {
+            problem.row: Reason(str(problem), problem.without_value(), (problem.column,))
+            for problem in reversed(encoded.problems)
+        }
         count, types = len(encoded), part.types
         sign = np.where((types == DELETE) | (types == BEFORE), -1, 1).astype(np.int8)
         return _Events(
@@ -264,7 +297,7 @@ class Planner:
         made.upsert[:] = False
         return made
 
-    def _attempt(self, events: _Events) -> tuple[Effect, dict[int, str]]:
+    def _attempt(self, events: _Events) -> tuple[Effect, Reasons]:
         """The net effect, and the reason for each event that stands in its way."""
         if events.reasons:
             return Effect(RowDelta.nothing(len(self.rows.schema))), events.reasons
@@ -275,12 +308,10 @@ class Planner:
             return self._by_key(events)
         return self._by_value(events)
 
-    def _by_key(self, events: _Events) -> tuple[Effect, dict[int, str]]:
+    def _by_key(self, events: _Events) -> tuple[Effect, Reasons]:
         """Alternating signs per key; the first and the last event of a key tell its net effect."""
         rows, key = self.rows, self.rows.identity
-        reasons = {
-            int(i): "has no key: a key column is null" for i in np.flatnonzero((events.codes[key] == NULL).any(axis=0))
-        }
+        reasons = {int(i): _NO_KEY for i in np.flatnonzero((events.codes[key] == NULL).any(axis=0))}
         if reasons or not len(events):
             return Effect(RowDelta.nothing(len(rows.schema))), reasons
         group = groups(events.codes, key)
@@ -309,7 +340,7 @@ class Planner:
         checked = was & events.full[first]
         return Effect(delta, self._drift(events, first[checked], ids[checked])), {}
 
-    def _by_value(self, events: _Events) -> tuple[Effect, dict[int, str]]:
+    def _by_value(self, events: _Events) -> tuple[Effect, Reasons]:
         """Equal inserts and deletes cancel; what is left takes the youngest equal rows."""
         group = groups(events.codes, self.rows.identity)
         if (events.partner >= 0).any():
@@ -352,38 +383,49 @@ class Planner:
     def _shown_key(self, events: _Events, event: int) -> str:
         """`id = 7`: the identity of an event's row in a message."""
         table = decode_table(self.rows.schema, events.codes[:, [event]], self.words)
-        names = [self.rows.schema.names[i] for i in self.rows.identity]
-        return ", ".join(f"{name} = {shown(table.column(name)[0].as_py())}" for name in names[:8])
+        names = self._identity()[:8]
+        return ", ".join(f"{name} = {shown(table.column(name)[0].as_py())}" for name in names)
 
-    def _repeats(self, events: _Events, event: int) -> str:
+    def _identity(self) -> list[str]:
+        return [self.rows.schema.names[i] for i in self.rows.identity]
+
+    def _keyed(self, events: _Events, event: int, text: str) -> Reason:
+        """A reason with the row's key (or its values) where `{}` stands."""
+        names = tuple(self._identity())
+        plain = f"({', '.join(names[:8])})"
+        return Reason(text.format(self._shown_key(events, event)), text.format(plain), names)
+
+    def _repeats(self, events: _Events, event: int) -> Reason:
         verb = "inserts" if events.sign[event] > 0 else "deletes"
-        return f"{verb} the key {self._shown_key(events, event)} a second time"
+        return self._keyed(events, event, verb + " the key {} a second time")
 
-    def _exists(self, events: _Events, event: int) -> str:
-        return f"inserts the key {self._shown_key(events, event)}, which is already there"
+    def _exists(self, events: _Events, event: int) -> Reason:
+        return self._keyed(events, event, "inserts the key {}, which is already there")
 
-    def _absent(self, events: _Events, event: int) -> str:
+    def _absent(self, events: _Events, event: int) -> Reason:
         verb = "updates" if events.partner[event] >= 0 else "deletes"
-        return f"{verb} a row that is not there: {self._shown_key(events, event)}"
+        return self._keyed(events, event, verb + " a row that is not there: {}")
 
-    def _refuse(self, parts: list[Part], events: _Events, reasons: dict[int, str]) -> None:
+    def _refuse(self, parts: list[Part], events: _Events, reasons: Reasons) -> None:
         first = min(reasons)
         place = parts[events.part[first]].source.place.row(int(events.row[first]))
         more = f" (and {len(reasons) - 1} more such rows)" if len(reasons) > 1 else ""
         error = ValueRefused if events.reasons else ChangeRefused
         raise error(
-            f"{place}{', ' if events.reasons else ': '}{reasons[first]}{more}; the batch was refused as a whole"
+            f"{place}{', ' if events.reasons else ': '}{reasons[first].text(self._masked)}{more}; "
+            f"the batch was refused as a whole"
         )
 
-    def _bad_rows(self, parts: list[Part], events: _Events, reasons: dict[int, str]) -> list[Bad]:
+    def _bad_rows(self, parts: list[Part], events: _Events, reasons: Reasons) -> list[Bad]:
         made = []
         for event in np.flatnonzero(~_without(events, reasons)).tolist():
             part, row = parts[events.part[event]], int(events.row[event])
             values = part.source.table.slice(row, 1).to_pylist()[0]
-            reason = reasons.get(event) or f"its other half: {reasons[int(events.partner[event])]}"
+            reason = reasons.get(event) or reasons[int(events.partner[event])].prefixed("its other half: ")
             kind = int(part.types[row])
             change_type = CHANGE_TYPES[kind] if kind < len(CHANGE_TYPES) else "upsert"
-            made.append(Bad(self.name, part.source.place.row(row), change_type, values, reason))
+            place, text = part.source.place.row(row), reason.text(self._masked)
+            made.append(Bad(self.name, place, change_type, values, text, reason.plain, reason.quotes))
         return made
 
 
@@ -393,7 +435,7 @@ def _no_events(width: int) -> _Events:
     return _Events(np.zeros((width, 0), np.int64), none.astype(np.int8), no, none, none, none, {}, no)
 
 
-def _without(events: _Events, reasons: dict[int, str]) -> npt.NDArray[np.bool_]:
+def _without(events: _Events, reasons: Reasons) -> npt.NDArray[np.bool_]:
     """Which events remain when the bad ones and the other halves of bad updates are taken out."""
     keep = np.ones(len(events), dtype=bool)
     bad = np.fromiter(reasons, dtype=np.int64)

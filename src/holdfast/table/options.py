@@ -31,6 +31,13 @@ class TableOptions:
         ignored = tuple(name for name in self.ignored if name not in types)
         return replace(self, schema=Schema(columns), declared=(*self.declared, *types), ignored=ignored)
 
+    def with_wider(self, types: Mapping[str, str]) -> TableOptions:
+        """The same with these columns of a wider type."""
+        columns = tuple(
+            column_of_type_text(c.name, types[c.name]) if c.name in types else c for c in self.schema.columns
+        )
+        return replace(self, schema=Schema(columns))
+
     def to_json(self) -> dict[str, Any]:
         lists = {"key": list(self.key), "declared": list(self.declared), "ignored": list(self.ignored)}
         return {"schema": self.schema.to_json(), **lists}

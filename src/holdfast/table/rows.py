@@ -12,7 +12,8 @@ import numpy.typing as npt
 from holdfast.arrays import Arrays
 from holdfast.table.dictionary import NULL, Codes
 from holdfast.table.keys import KeyMap
-from holdfast.table.schema import Schema
+from holdfast.table.schema import Column, Schema
+from holdfast.table.widen import rescaled
 
 Ids = npt.NDArray[np.int64]
 _LEAST_ROOM = 16
@@ -216,11 +217,21 @@ class Rows:
         self.next_id = int(arrays["next_id"][0])
 
     def widened(self, schema: Schema) -> Rows:
-        """The same rows with more columns at the end, which are null."""
+        """The same rows with wider decimals, and with more columns at the end, which are null. O(rows)."""
         arrays = self.to_arrays()
-        nothing = np.full((len(schema) - len(self.schema), len(self)), NULL)
-        codes = np.concatenate([np.asarray(arrays["codes"], np.int64), nothing])
+        codes = np.full((len(schema), len(self)), NULL)
+        codes[: len(self.schema)] = arrays["codes"]
+        for i, (old, new) in enumerate(zip(self.schema.columns, schema.columns, strict=False)):
+            if old != new:
+                scaled = rescaled(codes[i], new.scale - old.scale)
+                assert scaled is not None
+                codes[i] = scaled
         return Rows.from_arrays(schema, self.key, arrays | {"codes": codes})
+
+    def fits(self, column: Column) -> bool:
+        """Whether the values of a column can be held by a wider decimal."""
+        place = self.schema.position(column.name)
+        return rescaled(self.codes()[place], column.scale - self.schema.columns[place].scale) is not None
 
     def memory(self) -> dict[str, int]:
         """Bytes by part."""

@@ -79,6 +79,12 @@ def pair_table(pairs: Pairs, rows: Rows, words: TextDictionary, coming: Codes | 
     return pa.table(columns)
 
 
+def id_table(pairs: Pairs) -> pa.Table:
+    """The same by row ids."""
+    columns = {"t": pa.array(pairs.t, pa.int64())}
+    return pa.table(columns if pairs.s is None else columns | {"s": pa.array(pairs.s, pa.int64())})
+
+
 @dataclass(frozen=True)
 class Asked:
     """The number of a checked rule, and whether it was asked for with t and s the other way round."""

@@ -158,9 +158,10 @@ class Application:
         return RowModel(table=table, row=row, values=values, rules=rules), found
 
     def row_named(self, table: str, key: str) -> int:
-        with self.snapshot.book() as (book, _):
+        with self.snapshot.book() as (book, mask):
             if table not in book.schemas:
                 raise HTTPException(404, f"there is no table {table}")
+            mask.require_by_key(table)
             return book.row_named(key, table)
 
     def query(self, line: Line, dialect: str) -> str:

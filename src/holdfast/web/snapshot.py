@@ -18,7 +18,7 @@ from typing import Any
 
 from holdfast.discovery.interest import columns_of
 from holdfast.discovery.rank import Ranked
-from holdfast.errors import StoreError
+from holdfast.errors import HoldfastError, StoreError
 from holdfast.report.facts import Facts, Line, line_of_ranked, lines_of, references_of
 from holdfast.report.graph import graph_svg
 from holdfast.rulebook import Rulebook
@@ -68,9 +68,20 @@ class Snapshot:
         self._found: tuple[Line, ...] | None = None
         self._events: list[Event] = []
         self._graph = (-1, "")  # of which view
+        self._mask = Mask.of(self._book)
         self._seen = self._state()
-        self.view = self._view(0)
+        self._newest = self._view(0)
         self._thread: threading.Thread | None = None
+
+    @property
+    def view(self) -> View:
+        """The newest view. Decisions count at once, for they may mask a column."""
+        if decided_at(self.directory) != self._seen[1]:
+            try:
+                self.look_again()
+            except HoldfastError as error:
+                log.warning("the rulebook could not be read: %s", error)
+        return self._newest
 
     # --- following ------------------------------------------------------------------------------------------
 
@@ -105,15 +116,16 @@ class Snapshot:
         with self._lock:
             before = self._book.version
             changes = self._book.refresh()
-            if changes is None:
+            mask = Mask.of(self._book)
+            if changes is None or mask != self._mask:  # what was made under another mask is not shown any more
                 self._looks.clear()
-                self._found, self._events = None, []
+                self._found, self._events, self._mask = None, [], mask
             for change in changes or ():
                 for look in self._looks.values():
                     look.follow(change)
             if any(record.get("rules") and any(map(any, record["rules"].values())) for record in self._since(before)):
                 self._found = None
-            self.view = self._view(self.view.number + 1)
+            self._newest = self._view(self._newest.number + 1)
             self._seen = state
         return True
 
@@ -197,7 +209,7 @@ class Snapshot:
     def graph(self) -> str:
         """The tables and their foreign keys, of the newest view. O(rows) once for each view that is asked for it."""
         with self._lock:
-            number = self.view.number
+            number = self._newest.number
             if self._graph[0] != number:
                 self._graph = number, graph_svg(list(self._book.schemas), references_of(self._book))
             return self._graph[1]

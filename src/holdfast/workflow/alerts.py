@@ -102,18 +102,24 @@ def _examples(events: pa.Table) -> tuple[tuple[Any, ...], ...]:
 
 def send(name: str, alerts: Sequence[Alert], urls: Sequence[str]) -> None:
     """Tells people through Apprise, by any of its addresses; an error where one could not be told."""
-    try:
-        import apprise
-    except ImportError:
-        raise NotAvailable("alerts need Apprise: pip install 'holdfast[alerts]'") from None
-    teller = apprise.Apprise()
-    for url in urls:
-        if not teller.add(url):
-            raise HoldfastError(f"Apprise does not know what to do with the address {url.partition('://')[0]}://...")
+    apprise, teller = require_addresses(urls)
     kind = apprise.NotifyType.FAILURE if any(a.severity == "error" for a in alerts) else apprise.NotifyType.WARNING
     title = f"Holdfast: {counted(len(alerts), 'rule')} of {name} {'needs' if len(alerts) == 1 else 'need'} attention"
     if alerts and not teller.notify(title=title, body=body_of(alerts), notify_type=kind):
         raise OSError("an alert could not be delivered")
+
+
+def require_addresses(urls: Sequence[str]) -> tuple[Any, Any]:
+    """Apprise, and its teller of these addresses; an error where it does not know what to do with one."""
+    try:
+        import apprise
+    except ImportError:
+        raise NotAvailable("alerts need Apprise: pip install 'holdfast-data[alerts]'") from None
+    teller = apprise.Apprise()
+    for url in urls:
+        if not teller.add(url):
+            raise HoldfastError(f"Apprise does not know what to do with the address {url.partition('://')[0]}://...")
+    return apprise, teller
 
 
 def body_of(alerts: Sequence[Alert]) -> str:

@@ -168,8 +168,9 @@ def decided_at(directory: Path) -> tuple[int, int]:
 
 
 def adopt(book: Rulebook) -> int | None:
-    """Lets a book check what is accepted in its file, no more and no less. The version from which on it does; None
-    where nothing is to be done. An error in the file refuses the whole."""
+    """Lets a book check what is accepted in its file, no more and no less, and mask what is masked there, too. The
+    version from which on it does; None where nothing is to be done. An error in the file refuses the whole. A mask that
+    the file does not have any more stays: only `holdfast rules unmask` takes it away."""
     if book.path is None or not (book.path / FILE).exists():
         return None
     decisions = Decisions.of(book)
@@ -179,11 +180,12 @@ def adopt(book: Rulebook) -> int | None:
     checked = {entry.id: entry for entry in book.entries}
     new = [e for id_, e in wanted.items() if id_ not in checked or checked[id_].model_dump() != e.model_dump()]
     gone = [id_ for id_ in checked if id_ not in wanted]
-    if not new and not gone:
+    masked = book.masked | decisions.masked
+    if not new and not gone and masked == book.masked:
         return None
     for entry in new:
         try:
             require_fits(entry.value, book.schemas)
         except RuleError as error:
             raise HoldfastError(f"{decisions.place_of(entry.id)}: {error}") from None
-    return book.alter(rules=new, retire=gone)
+    return book.alter(rules=new, retire=gone, mask=None if masked == book.masked else masked)

@@ -25,7 +25,7 @@ from holdfast.workflow.masking import Mask
 
 BORN, BROKEN, WEAKENED, IMPROVED, CHANGED = "born", "broken", "weakened", "improved", "changed"
 GENERALISED, SPECIALISED, RECOVERED = "generalised", "specialised", "recovered"
-ADOPTED, RETIRED = "adopted", "retired"
+ADOPTED, RETIRED, WIDENED, ADDED_COLUMN = "adopted", "retired", "widened", "column added"
 Record = dict[str, Any]
 
 
@@ -92,8 +92,19 @@ class History:
             return rule
 
     def _of(self, record: Record) -> Iterator[Event]:
+        yield from self._altered_columns(record)
         yield from self._found_rules(record)
         yield from self._checked_rules(record)
+
+    def _altered_columns(self, record: Record) -> Iterator[Event]:
+        """Columns that came, and columns whose type became wider."""
+        altered = record.get("altered", {})
+        for table, types in altered.get("columns", {}).items():
+            for column, text in types.items():
+                yield Event(*_when(record), ADDED_COLUMN, "", "schema", f"{table}.{column}", None, text)
+        for table, changes in altered.get("types", {}).items():
+            for column, (before, after) in changes.items():
+                yield Event(*_when(record), WIDENED, "", "schema", f"{table}.{column}", before, after)
 
     def _found_rules(self, record: Record) -> Iterator[Event]:
         """A rule that went while a weaker one came was specialised into that; while a stronger one came, generalised.
@@ -184,8 +195,17 @@ class History:
                 | {"violations_added": sum(c[0] for c in changed.values())}
                 | {"violations_removed": sum(c[1] for c in changed.values())}
                 | {"violations": sum(standing.values())}
+                | {"schema": _schema_in_words(record.get("altered", {}))}
             )
         return made
+
+
+def _schema_in_words(altered: Record) -> str:
+    """`orders.price: integer -> decimal(2)`; empty where no column changed."""
+    added = [f"{t}.{c}: {text}" for t, types in altered.get("columns", {}).items() for c, text in types.items()]
+    for table, changes in altered.get("types", {}).items():
+        added += [f"{table}.{column}: {before} -> {after}" for column, (before, after) in changes.items()]
+    return "; ".join(added)
 
 
 def _when(record: Record) -> tuple[int, str, str]:

@@ -1,16 +1,14 @@
-"""Columns whose values are not shown to people: in reports, pages, webhooks and alerts."""
+"""Columns whose values are not shown to people. docs/workflow.md lists where, and where not."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
-from holdfast.errors import HoldfastError, shown
+from holdfast.errors import HIDDEN, HoldfastError, shown
 from holdfast.rulebook import Rulebook
 from holdfast.table.options import TableOptions
 from holdfast.workflow.decisions import Decisions
-
-HIDDEN = "•••"
 
 
 class Mask:
@@ -25,8 +23,9 @@ class Mask:
 
     @classmethod
     def of(cls, book: Rulebook, more: Collection[str] = ()) -> Mask:
-        """That of a rulebook, by its decisions. A name that no column has is an error: it would hide nothing."""
-        columns = frozenset(Decisions.of(book).masked | {*more})
+        """That of a rulebook: what its manifest says, and what rules.yml adds. A name that no column has is an error:
+        it would hide nothing."""
+        columns = frozenset(book.masked | Decisions.of(book).masked | {*more})
         known = {
             name
             for table, schema in book.schemas.items()
@@ -41,6 +40,12 @@ class Mask:
 
     def __bool__(self) -> bool:
         return bool(self._columns)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Mask) and self._columns == other._columns
+
+    def __hash__(self) -> int:
+        return hash(self._columns)
 
     def hides(self, table: str, column: str) -> bool:
         return column in self._columns or f"{table}.{column}" in self._columns
@@ -57,3 +62,26 @@ class Mask:
         if not self.hides_names(table):
             return name
         return HIDDEN if row is None else f"#{row}"
+
+    def names(self, table: str, names: Iterable[Any], ids: Iterable[int]) -> list[Any]:
+        """What rows are called, in lists."""
+        return [self.name(table, name, row) for name, row in zip(names, ids, strict=True)]
+
+    def quarantined(self, record: Mapping[str, Any]) -> dict[str, Any]:
+        """A record of what was quarantined: its values, and the reason where that quotes them."""
+        table, values = record["table"], record["values"]
+        if not self._columns:
+            return dict(record)
+        if table is None:  # what is not even a row may be anything
+            return {**record, "values": dict.fromkeys(values, HIDDEN), "reason": record.get("plain") or HIDDEN}
+        quotes = record.get("quotes")
+        told = quotes is not None and not any(self.hides(table, column) for column in quotes)
+        reason = record["reason"] if told else record.get("plain") or HIDDEN
+        known = self._tables[table].schema if table in self._tables else ()
+        safe = {c: v if c in known and not self.hides(table, c) else HIDDEN for c, v in values.items()}
+        return {**record, "values": safe, "reason": reason}
+
+    def require_by_key(self, table: str) -> None:
+        """Refuses to look rows up by a key that is masked: the answer would tell whether a value is there."""
+        if self.hides_names(table):
+            raise HoldfastError(f"rows of {table} go by their id here, because their key is masked")
