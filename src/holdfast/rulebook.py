@@ -730,13 +730,16 @@ class Rulebook:
         return len(self._rows[self._name(name)])
 
     def rules(self, kind: str | None = None) -> RuleSet:
-        """The rules of this book, all or of one kind: those that it checks, and those that it has found to hold."""
+        """The rules that hold now, all or of one kind: those that were found, and given ones without violations.
+        `found` and `given` are the two apart; the latter whether they hold or not."""
+        found = self.found(kind)
+        checked = self.given(kind).where(lambda block: np.array([not self.count_violations(r) for r in block], bool))
+        return checked | found if len(checked) else found
+
+    def given(self, kind: str | None = None) -> RuleSet:
+        """The rules that are checked, all or of one kind, whether they hold or not; `entries` has more about each."""
         names = next(iter(self._tables.values())).schema.names if len(self._tables) == 1 else ()
-        checked = RuleSet.from_rules([entry.value for entry in self._entries], names)
-        if not self._found:
-            return checked if kind is None else checked.of(kind)
-        found = self.found()
-        rules = checked | found if len(checked) else found
+        rules = RuleSet.from_rules([entry.value for entry in self._entries], names)
         return rules if kind is None else rules.of(kind)
 
     @property
@@ -754,10 +757,11 @@ class Rulebook:
         """How nulls compare in given rules that say nothing else."""
         return str(self._options["rule_nulls"])
 
-    def found(self) -> RuleSet:
-        """The rules that were found to hold: all minimal ones of the kinds that the book was made for."""
+    def found(self, kind: str | None = None) -> RuleSet:
+        """The rules that were found to hold, all or of one kind: the minimal ones of the kinds that the book follows."""
         self._require_usable()
-        return self._found.rules(self._rows)
+        rules = self._found.rules(self._rows)
+        return rules if kind is None else rules.of(kind)
 
     def text_of(self, rule: Rule) -> str:
         """A rule's text, columns by their place in the schema of the only table."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,11 +16,16 @@ from holdfast.cli.options import VIOLATED, FailOn, fails
 from holdfast.cli.output import Format
 from holdfast.cli.progress import announce
 from holdfast.errors import HoldfastError
+from holdfast.pipeline.config import DebeziumSource, FilesSource, Pipeline
+from holdfast.pipeline.landing import Landing
 from holdfast.rulebook import Rulebook
 from holdfast.rules.rulefile import RuleEntry
+from holdfast.rules.wording import counted
 from holdfast.workflow.baseline import Baseline
 
 Record = dict[str, Any]
+NOT_TAKEN = 2  # the exit status
+_SHOWN = 5
 
 
 def watch_command(
@@ -32,7 +38,11 @@ def watch_command(
     format: Annotated[Format, typer.Option("--format", help="table, or json: a line for each version.")] = Format.TABLE,
     fail_on: FailOn = "error",
 ) -> None:
-    """Follow a source of changes: a rulebook that stays true, and sinks that are told."""
+    """Follow a source of changes: a rulebook that stays true, and sinks that are told.
+
+    The exit status is 2 where a landing file was not applied, or a sink not told; each is named. Ctrl-C ends it after
+    the batch at work.
+    """
     from holdfast.pipeline.config import Trigger, load_pipeline
     from holdfast.pipeline.session import running
     from holdfast.pipeline.stream import make_book, place_of, watch
@@ -54,11 +64,25 @@ def watch_command(
             place, why = place_of(config, book)
             log.print(f"violations are searched in the {place}: {why}", highlight=False)
         teller = Teller(Console(), format, rules)
-        watch(config, spark, teller)
+        problems = watch(config, spark, teller)
+    _say_hidden(config, log)
+    for problem in problems:
+        print(f"holdfast: {problem}", file=sys.stderr)
+    if problems:
+        raise typer.Exit(NOT_TAKEN)
     with Rulebook.open(config.book) as book:
         broken: set[str] = {e.severity for e in book.entries if e.id in teller.broken and _alerts(book, e)}
     if fails(broken, fail_on):
         raise typer.Exit(VIOLATED)
+
+
+def _say_hidden(config: Pipeline, log: Console) -> None:
+    """Files that their names hide are meant to be left; that they are there is said all the same."""
+    if isinstance(config.source, FilesSource | DebeziumSource):
+        names = Landing(config.source.path).hidden()
+        if names:
+            first = ", ".join(names[:_SHOWN]) + (", ..." if len(names) > _SHOWN else "")
+            log.print(f"{counted(len(names), 'hidden file')} (. or _ first) left: {first}", highlight=False, markup=False)
 
 
 def _alerts(book: Rulebook, entry: RuleEntry) -> bool:

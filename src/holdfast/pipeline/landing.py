@@ -137,7 +137,7 @@ class Landing:
     def left_out(self) -> list[str]:
         """What is never read, each with the reason; hidden files, which are meant to be left, not among them."""
         reasons = ((name, self._why_not(name, path)) for name, path in self._entries())
-        return [f"{self.root / name}: {reason}" for name, reason in reasons if reason not in (None, "")]
+        return [f"{_printable(self.root / name)}: {reason}" for name, reason in reasons if reason not in (None, "")]
 
     def _entries(self) -> Iterator[tuple[str, Path]]:
         """Everything below the directory that is not a directory, by its path from there."""
@@ -152,6 +152,8 @@ class Landing:
         """Why a file is not taken: an empty text for a hidden one; None where it is."""
         if any(part.startswith(_HIDDEN) for part in name.split("/")):
             return ""
+        if _printable(path) != str(path):
+            return "the name is not UTF-8; give the file another one"
         try:
             mode = path.stat().st_mode
         except OSError as error:
@@ -175,6 +177,11 @@ class Landing:
                     f"the same length, so this one was not applied; if it is another one, give it a new name"
                 )
         return made
+
+
+def _printable(path: Path) -> str:
+    """A path as text; bytes that are not UTF-8 as escapes."""
+    return str(path).encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
 def _refuse(error: OSError) -> None:
