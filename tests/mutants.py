@@ -57,6 +57,7 @@ MUTANTS = [
     Mutant("table/encode.py", "raw % 1000 != 0", "raw % 1000 < 0", "test_encode.py"),
     Mutant("table/compare.py", "+ (known % step != 0)", "", "test_encode.py"),
     Mutant("table/compare.py", "(floor != values)", "0", "test_encode.py"),
+    Mutant("table/read_csv.py", "ignore_empty_lines=width > 1", "ignore_empty_lines=True", "test_read.py"),
     Mutant("table/parse.py", '_INTEGER = r"-?(0|[1-9][0-9]*)"', '_INTEGER = r"-?[0-9]+"', "test_encode.py"),
     Mutant("kernels/text_dictionary.py", "slots[at] = tag | np.uint64(size + 1)\n", "slots[at] = tag | np.uint64(size + 2)\n", "test_encode.py"),
     # rows, keys, changes

@@ -85,6 +85,48 @@ def test_embedded_newlines_quotes_and_byte_order_marks(tmp_path):
     assert shape(tmp_path / "a.csv")[1] == [{"id": 1, "na,me": "a\nb"}, {"id": 2, "na,me": 'say "hi"'}]
 
 
+@pytest.mark.parametrize(
+    ("content", "rows"),
+    [
+        (b'"a\nb",c\n1,2\n', [{"a\nb": 1, "c": 2}]),
+        (b'\xef\xbb\xbf"a\r\nb"\r\n1\r\n\r\n2\r\n', [{"a\r\nb": 1}, {"a\r\nb": None}, {"a\r\nb": 2}]),
+        (b'"a ""x"", y"\n1\n', [{'a "x", y': 1}]),
+        (b",b, \n1,2,3\n", [{"column_1": 1, "b": 2, "column_3": 3}]),
+        (b'""\n1\n', [{"column_1": 1}]),
+        (b"a,b\n1,2\n\n3,4", [{"a": 1, "b": 2}, {"a": 3, "b": 4}]),
+        (b"a,b", []),
+        (b"\xef\xbb\xbfa,b\n", []),
+        (b"1,2\n3,4\n", [{"1": 3, "2": 4}]),
+    ],
+)
+def test_header_and_rows_are_read_by_one_parser(tmp_path, content, rows):
+    """A line break in a quoted name is part of the name; no row begins inside the header."""
+    (tmp_path / "a.csv").write_bytes(content)
+    assert shape(tmp_path / "a.csv")[1] == rows
+
+
+def test_headers_and_rows_longer_than_a_block(tmp_path, monkeypatch):
+    monkeypatch.setattr("holdfast.table.read_csv._HEADER_BLOCKS", (64, 1 << 20))
+    monkeypatch.setattr("holdfast.table.read_csv._BLOCKS", (64, 1 << 20))
+    name, text = "n" * 1000, "line\n" * 1000
+    (tmp_path / "a.csv").write_text(f'"{name}",b\n1,"{text}"\n2,x\n')
+    assert shape(tmp_path / "a.csv")[1] == [{name: 1, "b": text}, {name: 2, "b": "x"}]
+    monkeypatch.setattr("holdfast.table.read_csv._BLOCKS", (64,))
+    refused("a.csv: a row is longer than 64 bytes; is there a quote that is never closed", tmp_path / "a.csv")
+
+
+def test_headers_that_are_none(tmp_path):
+    for content, message in [
+        (b"\xef\xbb\xbf", "a.csv: the file is empty; a CSV file begins with a header"),
+        (b"\na,b\n1,2\n", "a.csv, line 1: the line is empty; a CSV file begins with a header"),
+        (b'a,"b\n1,2\n', "a.csv, line 1: the header does not end; is there a quote that is never closed"),
+        ("a,b\n1,2\n".encode("utf-16"), "a.csv, line 1, byte 1 of the line: .* is not UTF-8"),
+        (b",column_1\n1,2\n", "a.csv: column 'column_1' stands twice in the header"),
+    ]:
+        (tmp_path / "a.csv").write_bytes(content)
+        refused(message, tmp_path / "a.csv")
+
+
 def test_tables_are_named_by_their_file(tmp_path):
     (tmp_path / "orders.csv").write_text("a\n1\n")
     assert list(read_all(tmp_path / "orders.csv")) == ["orders"]
