@@ -58,6 +58,9 @@ MUTANTS = [
     Mutant("table/compare.py", "+ (known % step != 0)", "", "test_encode.py"),
     Mutant("table/compare.py", "(floor != values)", "0", "test_encode.py"),
     Mutant("table/read_csv.py", "ignore_empty_lines=width > 1", "ignore_empty_lines=True", "test_read.py"),
+    Mutant("table/exact_floats.py", "digits >= _FULL_DIGITS and", "", "test_encode.py"),
+    Mutant("table/exact_floats.py", "return reasons | _equal(texts, codes, reasons)", "return reasons", "test_encode.py"),
+    Mutant("table/net.py", "declared=self.declared,\n                most", "declared=schema.names,\n                most", "test_read.py"),
     Mutant("table/parse.py", '_INTEGER = r"-?(0|[1-9][0-9]*)"', '_INTEGER = r"-?[0-9]+"', "test_encode.py"),
     Mutant("kernels/text_dictionary.py", "slots[at] = tag | np.uint64(size + 1)\n", "slots[at] = tag | np.uint64(size + 2)\n", "test_encode.py"),
     # rows, keys, changes

@@ -7,7 +7,9 @@ Pairs are ordered pairs of positions.
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
+from fractions import Fraction
 from itertools import chain, combinations, permutations, product
 
 from holdfast.rules.operator import Op
@@ -99,6 +101,13 @@ def violations(rule, rows, nulls, where=frozenset()):
 
 def equal_tuples(a, b):
     return all(y is not None and same(x, y) for x, y in zip(a, b, strict=True))
+
+
+def round_trips(text):
+    """Whether a number's text is its double's: the shortest, or at least 17 digits of the double itself."""
+    value, digits = float(text), re.sub("[eE].*|[-.]", "", text).lstrip("0")
+    full = len(digits) > 16 and Fraction(format(value, f".{len(digits) - 1}e")) == Fraction(text)
+    return full or Fraction(repr(value)) == Fraction(text)
 
 
 # --- error ---------------------------------------------------------------------------------------------------

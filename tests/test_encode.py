@@ -6,6 +6,7 @@ import itertools
 import math
 from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal
+from fractions import Fraction
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.errors import Place, SchemaError, ValueRefused
+from holdfast.errors import Place, SchemaError, ValueRefused, shown
 from holdfast.rules.operator import Op
 from holdfast.table.compare import common_codes, comparable, mark
 from holdfast.table.dictionary import NULL, TextDictionary
@@ -221,7 +222,7 @@ def test_the_dictionary_grows_and_reads_slices():
         (["12345678901234567890"], "integer"),  # does not fit: refused when read, never rounded
         (["0.12345678901234567891", "5"], "float"),
         (["1000.5", "0.1234567890123456789"], "float"),
-        (["0.10000000000000000001", "0.1"], "decimal(18)"),  # would be equal floats: refused when read
+        (["0.10000000000000000001", "0.1"], "float"),  # not exactly: refused when read
     ],
 )
 def test_kinds_are_inferred_from_all_values(values, expected):
@@ -253,7 +254,7 @@ def test_whole_columns_parse_as_single_values_do(data, column):
         ]
     )
     texts = data.draw(st.lists(st.one_of(parts, st.none()), max_size=6))
-    codes, reasons = parse_strings(column, pa.array(texts, pa.string()))
+    codes, reasons = parse_strings(column, pa.array(texts, pa.string()), rounding=True)
     for i, text in enumerate(texts):
         try:
             expected = NULL if text is None else parse_one(column, text)
@@ -261,6 +262,46 @@ def test_whole_columns_parse_as_single_values_do(data, column):
             assert reasons[i] == str(error) and codes[i] == NULL
         else:
             assert codes[i] == expected and i not in reasons
+
+
+def float_texts() -> st.SearchStrategy[str]:
+    """Numbers as programs write doubles, and near misses of them."""
+    doubles = st.one_of(st.floats(allow_nan=False, allow_infinity=False), st.sampled_from([0.1, 1e23, 5e-324, 2.0**53]))
+    styles = st.sampled_from(["%r", "%.15g", "%.16e", "%.17g", "%.18e", "%.25e", "%.20f", "%.3f"])
+    written = st.builds(lambda style, value: style % value, styles, doubles)
+    digits = st.from_regex(r"-?(0|[1-9][0-9]{0,20})(\.[0-9]{1,20})?(e-?[0-9]{1,2})?", fullmatch=True)
+    return st.one_of(written, digits, st.sampled_from(["12345678901234567.81", "12345678901234567.82", "4e-324"]))
+
+
+@given(texts=st.lists(float_texts(), max_size=8), cut=st.integers(0, 8))
+@settings(max_examples=cases(400))
+def test_only_what_a_float_stands_for_is_read_as_one(texts, cut):
+    """Every number round-trips, and equal codes are equal numbers, wherever the chunks of the column end."""
+    column, chunks = Column("a", Kind.FLOAT), [pa.array(part, pa.string()) for part in (texts[:cut], texts[cut:])]
+    codes, reasons = parse_strings(column, pa.chunked_array(chunks))
+    read: dict[int, str] = {}
+    for i, text in enumerate(texts):
+        lost = math.isinf(float(text)) or (float(text) == 0 and Fraction(text) != 0)
+        taken = read.setdefault(int(codes[i]), text) if codes[i] != NULL else None
+        if taken is not None:
+            assert i not in reasons and naive.round_trips(text) and Fraction(text) == Fraction(taken)
+            assert codes[i] == parse_one(column, text)
+        elif lost or not naive.round_trips(text):
+            assert ("is too large or too small" if lost else "is not exactly a 64-bit float; read it as") in reasons[i]
+        else:
+            twin = read[parse_one(column, text)]
+            assert f"is the same 64-bit float as {shown(twin)}; read it as" in reasons[i] and Fraction(twin) != Fraction(
+                text
+            )
+
+
+def test_floats_as_numpy_writes_them_are_floats():
+    values = np.random.default_rng(7).normal(size=300) * 10.0 ** np.arange(-150, 150)
+    for style in ("%.18e", "%.17g", "%r"):
+        texts = [style % value for value in values.tolist()]
+        assert infer_column("a", pa.chunked_array([texts])).type_text == "float"
+        codes, reasons = parse_strings(Column("a", Kind.FLOAT), pa.array(texts))
+        assert not reasons and codes.tolist() == codes_of(Column("a", Kind.FLOAT), values.tolist()).tolist()
 
 
 # --- literals -------------------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 from datetime import date
 from decimal import Decimal
 
@@ -219,8 +220,56 @@ def test_numbers_that_do_not_fit(tmp_path):
     refused("a.csv, row 2, column 'a': '12345678901234567890' does not fit a 64-bit integer", tmp_path / "a.csv")
     assert shape(tmp_path / "a.csv", types={"a": "text"})[0] == ["text"]
     (tmp_path / "b.csv").write_text("a\n0.1\n0.10000000000000000001\n")
-    refused("b.csv, row 2, column 'a': '0.10000000000000000001' has more than", tmp_path / "b.csv")
+    refused("b.csv, row 2, column 'a': '0.10000000000000000001' is not exactly a 64-bit float", tmp_path / "b.csv")
     refused("row 1, column 'a': -9223372036854775808 is the one", pa.table({"a": [-(2**63)]}))
+
+
+ADVICE = (
+    "read it as text with `--type a=text`, or accept rounding with `--type a=float` (in Python: types={'a': 'text'})"
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("123456789012345678.81", "is not exactly a 64-bit float"),
+        ("1e3\n12345678901234567.81", "is not exactly a 64-bit float"),
+        ("12345678901234567890", "does not fit a 64-bit integer"),
+        ("1" * 5000, "does not fit a 64-bit integer"),
+    ],
+)
+def test_numbers_that_would_be_rounded_say_what_helps(tmp_path, text, reason):
+    (tmp_path / "a.csv").write_text(f"a\n{text}\n")
+    refused(re.escape(f"' {reason}; {ADVICE}"), tmp_path / "a.csv")
+    assert shape(tmp_path / "a.csv", types={"a": "text"})[0] == ["text"]
+    if len(text) < 300:
+        assert shape(tmp_path / "a.csv", types={"a": "float"})[0] == ["float"]
+
+
+def test_later_batches_are_not_rounded_either(tmp_path):
+    """Two numbers that are the same double must not become equal keys, in one batch or in two."""
+    (tmp_path / "a.csv").write_text("n,x\n1,1e3\n")
+    for i, text in enumerate(["12345678901234567.81", "12345678901234567.82"]):
+        (tmp_path / f"{i}.csv").write_text(f"n,x\n{i + 2},{text}\n")
+    book = Rulebook.create(None, tmp_path / "a.csv", rules=["key(x)"])
+    reason = "0.csv, row 1, column 'x': '12345678901234567.81' is not exactly a 64-bit float; read it as text with"
+    with pytest.raises(HoldfastError, match=reason):
+        book.apply(Change(inserts=tmp_path / "0.csv"))
+    kept = Rulebook.create(None, tmp_path / "a.csv", rules=["key(x)"])
+    out = kept.apply(Change(inserts=tmp_path / "0.csv"), on_error="quarantine")
+    assert [bad.values for bad in out.quarantined] == [{"n": "2", "x": "12345678901234567.81"}] and kept.count() == 1
+    rounded = Rulebook.create(None, tmp_path / "a.csv", rules=["key(x)"], types={"x": "float"})
+    for i in range(2):
+        rounded.apply(Change(inserts=tmp_path / f"{i}.csv"))
+    assert rounded.count_violations("key(x)") == 2
+
+
+def test_decimals_say_which_type_would_hold_them(tmp_path):
+    (tmp_path / "a.csv").write_text("price net\n1.5\n")
+    (tmp_path / "b.csv").write_text("price net\n1.255\n")
+    book = Rulebook.create(None, tmp_path / "a.csv")
+    with pytest.raises(HoldfastError, match=r"'1.255' has more than 1 decimal .*`--type 'price net=decimal\(3\)'`"):
+        book.apply(Change(inserts=tmp_path / "b.csv"))
 
 
 def test_unsupported_types_and_unknown_names():
