@@ -7,7 +7,11 @@ Pairs are ordered pairs of positions.
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from fractions import Fraction
 from itertools import chain, combinations, permutations, product
 
 from holdfast.rules.operator import Op
@@ -32,8 +36,6 @@ def same(a, b):
 
 def _moment(a, b):
     """A date meets a timestamp as its midnight."""
-    from datetime import UTC, date, datetime
-
     is_date = isinstance(a, date) and not isinstance(a, datetime)
     return datetime(a.year, a.month, a.day, tzinfo=UTC) if is_date and isinstance(b, datetime) else a
 
@@ -99,6 +101,29 @@ def violations(rule, rows, nulls, where=frozenset()):
 
 def equal_tuples(a, b):
     return all(y is not None and same(x, y) for x, y in zip(a, b, strict=True))
+
+
+def round_trips(text):
+    """Whether a number's text is its double's: the shortest, or at least 17 digits of the double itself."""
+    value, digits = float(text), re.sub("[eE].*|[-.]", "", text).lstrip("0")
+    full = len(digits) > 16 and Fraction(format(value, f".{len(digits) - 1}e")) == Fraction(text)
+    return full or Fraction(repr(value)) == Fraction(text)
+
+
+def text_of(value):
+    """A value as plain text. A float that is no integer or decimal of 64 bits is its shortest digits."""
+    if isinstance(value, bool | str) or (isinstance(value, float) and not math.isfinite(value)):
+        return str(value) if isinstance(value, str) else str(value).lower()
+    if isinstance(value, date):
+        text = value.astimezone(UTC).isoformat()[:-6] if isinstance(value, datetime) else value.isoformat()
+        return (text.rstrip("0") if "." in text else text) + "Z" * isinstance(value, datetime)
+    if isinstance(value, float):
+        scaled = [Fraction(value) * 10**places for places in range(19)]
+        exact = any(number.denominator == 1 and abs(number) < 2**63 for number in scaled)
+        value = Decimal(value) if exact else Decimal(repr(value))
+    text = f"{value:f}" if isinstance(value, Decimal) else str(value)
+    text = text.rstrip("0").rstrip(".") if "." in text else text
+    return "0" if text == "-0" else text
 
 
 # --- error ---------------------------------------------------------------------------------------------------

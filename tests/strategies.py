@@ -21,8 +21,8 @@ POLICIES = ("equal", "distinct", "sql")
 
 # Few values, so that ties, duplicates and near misses are common; extremes among them.
 POOLS = {
-    Kind.INTEGER: [0, 1, 2, -1, 2**53, 2**53 + 1, 2**61, -(2**61)],
-    Kind.FLOAT: [0.0, -0.0, 1.0, 1.5, -1.0, float(2**53), 0.1, math.inf, -math.inf, math.nan, 1e300],
+    Kind.INTEGER: [0, 1, 2, -1, 2**53, 2**53 + 1, 2**61, -(2**61), 2**62 + 1, 2**63 - 1, -(2**63) + 1],
+    Kind.FLOAT: [0.0, -0.0, 1.0, 1.5, -1.0, float(2**53), 0.1, math.inf, -math.inf, math.nan, 1e300, 2.0**62, 2.0**63],
     Kind.DATE: [date(2020, 1, 1), date(2020, 1, 2), date(1969, 12, 31), date(1, 1, 1), date(9999, 12, 31)],
     Kind.TIMESTAMP: [
         datetime(2020, 1, 1, tzinfo=UTC),

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 from collections import Counter
 from datetime import date
 from decimal import Decimal
+from fractions import Fraction
 from itertools import permutations
 
 import numpy as np
@@ -30,11 +32,13 @@ from holdfast.rules.rule import Ind
 from holdfast.rules.ruleset import RuleSet
 from holdfast.table.change import read_feed
 from holdfast.table.dictionary import TextDictionary
+from holdfast.table.encode import decode_column
 from holdfast.table.floats import float_codes
 from holdfast.table.identity import identities
 from holdfast.table.kind import Kind
 from holdfast.table.rows import RowChange
 from holdfast.table.schema import Column, Schema
+from holdfast.table.text_form import text_form
 from tests import laws, naive
 from tests import strategies as hs
 from tests.conftest import CASES, cases
@@ -261,6 +265,44 @@ def test_inclusions_of_every_kind_of_value(max_error, data):
     assert set(found) == naive.inds(database, groups, max_error)
     shares = {rule: error for block in found.blocks for rule, _, error, _ in block.with_details()}
     assert all(share == pytest.approx(naive.missing_share(rule, database)) for rule, share in shares.items())
+
+
+@given(data=st.data())
+@settings(max_examples=cases(150))
+def test_as_text_inclusions_are_those_of_the_texts(data):
+    """Every column as a column of its values' texts, and then the definition."""
+    tables = {name: data.draw(hs.tables(rows=5, most=3)) for name in "rs"}
+    frames = {name: laws.to_table(schema, rows) for name, (schema, rows) in tables.items()}
+    types = {name: {c.name: c.type_text for c in schema.columns} for name, (schema, _) in tables.items()}
+    groups = {(name, c): "text" for name, (schema, _) in tables.items() for c in schema.names}
+    database = {
+        name: [{c: None if v is None else naive.text_of(v) for c, v in row.items()} for row in rows]
+        for name, (_, rows) in tables.items()
+    }
+    assert set(hf.discover(frames, ("ind",), types=types, compare="text")) == naive.inds(database, groups)
+
+
+NUMBERS = [Column("a", Kind.FLOAT), *(Column("a", Kind.DECIMAL, scale) for scale in (0, 3, 18))]
+
+
+@given(data=st.data(), column=st.sampled_from(NUMBERS))
+@settings(max_examples=cases(300))
+def test_equal_numbers_have_equal_text(data, column):
+    """And different numbers of one kind have different texts."""
+    whole = st.integers(-(2**63) + 1, 2**63 - 1)
+    fractions = st.builds(lambda m, k: float(Fraction(m, 2**k)), st.integers(-(2**30), 2**30), st.integers(0, 24))
+    drawn = st.one_of(st.floats(allow_nan=False), fractions) if column.kind is Kind.FLOAT else whole
+    values = data.draw(st.lists(drawn, min_size=1, max_size=5))
+    codes = float_codes(np.array(values)) if column.kind is Kind.FLOAT else np.array(values)
+    texts = text_form(column, codes, TextDictionary()).to_pylist()
+    assert len(set(texts)) == len(set(codes.tolist()))
+    for code, text in zip(codes.tolist(), texts, strict=True):
+        value = decode_column(column, np.array([code]), TextDictionary())[0].as_py()
+        assert text == naive.text_of(value)
+        for other in (Column("b", Kind.INTEGER), *(Column("b", Kind.DECIMAL, scale) for scale in (1, 9, 18))):
+            exact = Fraction(value) * 10**other.scale if not isinstance(value, float) or math.isfinite(value) else None
+            if exact is not None and exact.denominator == 1 and abs(exact) < 2**63:
+                assert text_form(other, np.array([int(exact)]), TextDictionary()).to_pylist() == [text]
 
 
 SMALL = st.tuples(*[st.sampled_from(["x", "y", "1", None])] * 2)
@@ -563,6 +605,13 @@ def test_as_text_everything_meets():
     table = pa.table({"i": [1, 2], "x": ["1", "2"]})
     assert hf.discover({"r": table}, ("ind",)).texts() == []
     assert hf.discover({"r": table}, ("ind",), compare="text").texts() == ["r.i in r.x", "r.x in r.i"]
+
+
+def test_as_text_the_scale_of_a_column_does_not_matter(tmp_path):
+    (tmp_path / "r.csv").write_text("a\n1\n2\n1.5\n")
+    (tmp_path / "s.csv").write_text("b\n1\n")
+    tables = {name: tmp_path / f"{name}.csv" for name in "rs"}
+    assert hf.discover(tables, ("ind",), compare="text").texts() == ["s.b in r.a"]
 
 
 def test_columns_without_values_are_listed_apart():

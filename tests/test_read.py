@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 from datetime import date
 from decimal import Decimal
 
@@ -83,6 +84,48 @@ def test_types_override_what_was_inferred(tmp_path):
 def test_embedded_newlines_quotes_and_byte_order_marks(tmp_path):
     (tmp_path / "a.csv").write_bytes(b'\xef\xbb\xbfid,"na,me"\r\n1,"a\nb"\r\n2,"say ""hi"""\r\n')
     assert shape(tmp_path / "a.csv")[1] == [{"id": 1, "na,me": "a\nb"}, {"id": 2, "na,me": 'say "hi"'}]
+
+
+@pytest.mark.parametrize(
+    ("content", "rows"),
+    [
+        (b'"a\nb",c\n1,2\n', [{"a\nb": 1, "c": 2}]),
+        (b'\xef\xbb\xbf"a\r\nb"\r\n1\r\n\r\n2\r\n', [{"a\r\nb": 1}, {"a\r\nb": None}, {"a\r\nb": 2}]),
+        (b'"a ""x"", y"\n1\n', [{'a "x", y': 1}]),
+        (b",b, \n1,2,3\n", [{"column_1": 1, "b": 2, "column_3": 3}]),
+        (b'""\n1\n', [{"column_1": 1}]),
+        (b"a,b\n1,2\n\n3,4", [{"a": 1, "b": 2}, {"a": 3, "b": 4}]),
+        (b"a,b", []),
+        (b"\xef\xbb\xbfa,b\n", []),
+        (b"1,2\n3,4\n", [{"1": 3, "2": 4}]),
+    ],
+)
+def test_header_and_rows_are_read_by_one_parser(tmp_path, content, rows):
+    """A line break in a quoted name is part of the name; no row begins inside the header."""
+    (tmp_path / "a.csv").write_bytes(content)
+    assert shape(tmp_path / "a.csv")[1] == rows
+
+
+def test_headers_and_rows_longer_than_a_block(tmp_path, monkeypatch):
+    monkeypatch.setattr("holdfast.table.read_csv._HEADER_BLOCKS", (64, 1 << 20))
+    monkeypatch.setattr("holdfast.table.read_csv._BLOCKS", (64, 1 << 20))
+    name, text = "n" * 1000, "line\n" * 1000
+    (tmp_path / "a.csv").write_text(f'"{name}",b\n1,"{text}"\n2,x\n')
+    assert shape(tmp_path / "a.csv")[1] == [{name: 1, "b": text}, {name: 2, "b": "x"}]
+    monkeypatch.setattr("holdfast.table.read_csv._BLOCKS", (64,))
+    refused("a.csv: a row is longer than 64 bytes; is there a quote that is never closed", tmp_path / "a.csv")
+
+
+def test_headers_that_are_none(tmp_path):
+    for content, message in [
+        (b"\xef\xbb\xbf", "a.csv: the file is empty; a CSV file begins with a header"),
+        (b"\na,b\n1,2\n", "a.csv, line 1: the line is empty; a CSV file begins with a header"),
+        (b'a,"b\n1,2\n', "a.csv, line 1: the header does not end; is there a quote that is never closed"),
+        ("a,b\n1,2\n".encode("utf-16"), "a.csv, line 1, byte 1 of the line: .* is not UTF-8"),
+        (b",column_1\n1,2\n", "a.csv: column 'column_1' stands twice in the header"),
+    ]:
+        (tmp_path / "a.csv").write_bytes(content)
+        refused(message, tmp_path / "a.csv")
 
 
 def test_tables_are_named_by_their_file(tmp_path):
@@ -177,8 +220,56 @@ def test_numbers_that_do_not_fit(tmp_path):
     refused("a.csv, row 2, column 'a': '12345678901234567890' does not fit a 64-bit integer", tmp_path / "a.csv")
     assert shape(tmp_path / "a.csv", types={"a": "text"})[0] == ["text"]
     (tmp_path / "b.csv").write_text("a\n0.1\n0.10000000000000000001\n")
-    refused("b.csv, row 2, column 'a': '0.10000000000000000001' has more than", tmp_path / "b.csv")
+    refused("b.csv, row 2, column 'a': '0.10000000000000000001' is not exactly a 64-bit float", tmp_path / "b.csv")
     refused("row 1, column 'a': -9223372036854775808 is the one", pa.table({"a": [-(2**63)]}))
+
+
+ADVICE = (
+    "read it as text with `--type a=text`, or accept rounding with `--type a=float` (in Python: types={'a': 'text'})"
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("123456789012345678.81", "is not exactly a 64-bit float"),
+        ("1e3\n12345678901234567.81", "is not exactly a 64-bit float"),
+        ("12345678901234567890", "does not fit a 64-bit integer"),
+        ("1" * 5000, "does not fit a 64-bit integer"),
+    ],
+)
+def test_numbers_that_would_be_rounded_say_what_helps(tmp_path, text, reason):
+    (tmp_path / "a.csv").write_text(f"a\n{text}\n")
+    refused(re.escape(f"' {reason}; {ADVICE}"), tmp_path / "a.csv")
+    assert shape(tmp_path / "a.csv", types={"a": "text"})[0] == ["text"]
+    if len(text) < 300:
+        assert shape(tmp_path / "a.csv", types={"a": "float"})[0] == ["float"]
+
+
+def test_later_batches_are_not_rounded_either(tmp_path):
+    """Two numbers that are the same double must not become equal keys, in one batch or in two."""
+    (tmp_path / "a.csv").write_text("n,x\n1,1e3\n")
+    for i, text in enumerate(["12345678901234567.81", "12345678901234567.82"]):
+        (tmp_path / f"{i}.csv").write_text(f"n,x\n{i + 2},{text}\n")
+    book = Rulebook.create(None, tmp_path / "a.csv", rules=["key(x)"])
+    reason = "0.csv, row 1, column 'x': '12345678901234567.81' is not exactly a 64-bit float; read it as text with"
+    with pytest.raises(HoldfastError, match=reason):
+        book.apply(Change(inserts=tmp_path / "0.csv"))
+    kept = Rulebook.create(None, tmp_path / "a.csv", rules=["key(x)"])
+    out = kept.apply(Change(inserts=tmp_path / "0.csv"), on_error="quarantine")
+    assert [bad.values for bad in out.quarantined] == [{"n": "2", "x": "12345678901234567.81"}] and kept.count() == 1
+    rounded = Rulebook.create(None, tmp_path / "a.csv", rules=["key(x)"], types={"x": "float"})
+    for i in range(2):
+        rounded.apply(Change(inserts=tmp_path / f"{i}.csv"))
+    assert rounded.count_violations("key(x)") == 2
+
+
+def test_decimals_say_which_type_would_hold_them(tmp_path):
+    (tmp_path / "a.csv").write_text("price net\n1.5\n")
+    (tmp_path / "b.csv").write_text("price net\n1.255\n")
+    book = Rulebook.create(None, tmp_path / "a.csv")
+    with pytest.raises(HoldfastError, match=r"'1.255' has more than 1 decimal .*`--type 'price net=decimal\(3\)'`"):
+        book.apply(Change(inserts=tmp_path / "b.csv"))
 
 
 def test_unsupported_types_and_unknown_names():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sqlite3
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -156,6 +157,34 @@ def test_large_integers_against_floats(duck):
     for text, expected in (("not(t.a = t.b)", []), ("not(t.a > t.b)", [0])):
         query = violations_sql(parse(text), schema, key="id")
         assert found(duck.execute(query).fetchall()) == expected == naive.violations(parse(text), rows, "sql")
+
+
+WIDTHS = {"TINYINT": 7, "SMALLINT": 15, "INTEGER": 31, "BIGINT": 63}
+NUMBERS = {
+    "DOUBLE": ("float", [1.5, 127.0, 2.0**31, 2.0**62, 2.0**63, -(2.0**63), 1e300, math.inf, -math.inf, math.nan]),
+    "DECIMAL(18, 2)": ("decimal(2)", [Decimal("1.5"), Decimal(127), Decimal("9999999999999999.99")]),
+    "DECIMAL(38, 18)": ("decimal(18)", [Decimal(1), Decimal("9.000000000000000001"), Decimal("-9.2")]),
+    "DECIMAL(38, 0)": ("decimal(0)", [Decimal(127), Decimal(2**63 - 1), Decimal(1 - 2**63)]),
+}
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+@pytest.mark.parametrize("width", [*WIDTHS, "DECIMAL(38, 0)"])
+def test_narrow_and_large_numbers_do_not_overflow(duck, width, number):
+    """Integers of each width, at their bounds, against floats and decimals of each size, in both directions."""
+    most = 2 ** WIDTHS.get(width, 63) - 1
+    kind, others = NUMBERS[number]
+    schema = Schema.of(id="integer", a="integer" if width in WIDTHS else "decimal(0)", b=kind)
+    rows = [{"a": a, "b": b} for a in (most, -most, 9, 1, None) for b in (*others, None)]
+    if schema.columns[1].kind is Kind.DECIMAL and kind == "float":
+        return
+    duck.execute(f"CREATE OR REPLACE TABLE narrow (id INTEGER, a {width}, b {number})")
+    duck.executemany("INSERT INTO narrow VALUES (?, ?, ?)", [[i, *row.values()] for i, row in enumerate(rows)])
+    for op in ("=", "!=", "<", "<=", ">", ">="):
+        for text in (f"not(t.a {op} t.b)", f"not(t.b {op} t.a)"):
+            query = violations_sql(parse(text), {"narrow": schema}, key="id")
+            assert found(duck.execute(query).fetchall()) == naive.violations(parse(text), rows, "sql")
+    duck.execute("DROP TABLE narrow")
 
 
 @pytest.mark.parametrize("op", ["=", "!=", "<", "<=", ">", ">="])

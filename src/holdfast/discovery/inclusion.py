@@ -29,11 +29,11 @@ from holdfast.rules.names import quoted
 from holdfast.rules.rule import Ind, Rule
 from holdfast.rules.ruleset import RuleSet
 from holdfast.table.dictionary import NULL, Codes, TextDictionary
-from holdfast.table.encode import decode_column
 from holdfast.table.identity import TEXT, Spaces, identities, shown_value
 from holdfast.table.keys import table_for
 from holdfast.table.rows import RowChange
 from holdfast.table.schema import Column, Schema
+from holdfast.table.text_form import text_form
 
 Mask = npt.NDArray[np.bool_]
 Pair = tuple[int, int]  # an attribute that is in another
@@ -71,7 +71,7 @@ class ValueStore(Protocol):
 
 
 class Inclusions:
-    """All inclusions between columns of the same kind group. `as_text`: values are compared as they are written.
+    """All inclusions between columns of the same kind group. `as_text`: values are compared as plain text.
 
     Within `max_error`, a share of the distinct left values, some may be missing. A column without values is included in
     everything and says nothing: it is listed apart, as vacuous. `only_inserts`: cells are never taken away.
@@ -213,7 +213,7 @@ class Inclusions:
         if not self._as_text:
             return identities(column, codes)
         distinct, inverse = np.unique(codes, return_inverse=True)
-        texts = decode_column(column, distinct, self._words).cast("string")
+        texts = text_form(column, distinct, self._words)
         return self._words.encode(texts)[inverse.reshape(-1)], np.full(len(codes), TEXT, np.int16)
 
     def _count(self, gains: Gains) -> None:

@@ -20,7 +20,7 @@ from holdfast.rules.grammar import parse
 from holdfast.rules.operator import Op
 from holdfast.rules.predicate import Cell, Compare, Constant, IsNull, Predicate
 from holdfast.rules.rule import Dc, Ind, Key, Rule, as_dc
-from holdfast.table.compare import LIMIT, mark
+from holdfast.table.compare import mark
 from holdfast.table.dictionary import NULL
 from holdfast.table.kind import Kind
 from holdfast.table.schema import Column, Schema
@@ -182,8 +182,13 @@ class _Writer:
                 f"`{self.rule}`: {shown(left.column.name)} and {shown(right.column.name)} are a decimal and a float, "
                 f"which SQL cannot compare exactly; cast one of them"
             )
+        if self.dialect == "sqlite":  # it compares integers and floats exactly
+            return left.cell, right.cell
         if Kind.FLOAT in kinds and Kind.INTEGER in kinds:
             return left.on_integer_grid(self.dialect), right.on_integer_grid(self.dialect)
+        exact = self.dialect == "postgres"  # its decimals have any number of digits
+        if Kind.DECIMAL in kinds and left.column.scale != right.column.scale and not exact:
+            return left.as_wide_decimal(right, self.dialect), right.as_wide_decimal(left, self.dialect)
         return left.cell, right.cell
 
     def with_constant(self, op: Op, left: _Value, constant: Constant, nulls: str) -> e.Expr:
@@ -220,28 +225,43 @@ class _Value:
         type_ = "TIMESTAMPTZ" if dialect in ("duckdb", "postgres", "bigquery") else "TIMESTAMP"
         return e.cast(self.cell, type_)
 
+    def as_wide_decimal(self, other: _Value, dialect: str) -> e.Expr:
+        """With the decimals of both, and room for every 64-bit integer: dialects differ in what they would choose."""
+        if dialect == "bigquery":
+            return e.cast(self.cell.copy(), "BIGDECIMAL")
+        return e.cast(self.cell.copy(), f"DECIMAL(38, {max(self.column.scale, other.column.scale)})")
+
     def on_integer_grid(self, dialect: str) -> e.Expr:
-        """2i for an integer i; 2 floor(f) + [f is not whole] for a float (table/compare.py)."""
-        two = e.Literal.number(2)
+        """2i for an integer i; 2 floor(f) + [f is not whole] for a float (table/compare.py). As decimals, because 2i
+        may not fit the column's own type."""
         if self.column.kind is Kind.INTEGER:
-            return e.Mul(this=self.cell.copy(), expression=two)
-        floor = e.Floor(this=self.cell.copy()) if dialect != "sqlite" else _sqlite_floor(self.cell)
-        whole = e.Mul(this=two, expression=e.cast(floor, "BIGINT"))
+            return _doubled(self.cell.copy())
+        floor = e.Floor(this=self.cell.copy())
         part = (
             e.Case()
             .when(e.EQ(this=self.cell.copy(), expression=floor.copy()), e.Literal.number(0))
             .else_(e.Literal.number(1))
         )
-        limit = e.cast(e.Literal.number(LIMIT), "DOUBLE")
+        limit = e.cast(e.Literal.string(repr(2.0**63)), "DOUBLE")
         is_nan = [e.IsNan(this=self.cell.copy())] if dialect == "bigquery" else []
         case = e.Case().when(_is_null(self.cell, negated=False), e.null())
-        for condition in [*is_nan, e.GT(this=self.cell.copy(), expression=limit)]:
-            case = case.when(condition, e.Literal.number(2 * LIMIT + 2))
+        for condition in [*is_nan, e.GTE(this=self.cell.copy(), expression=limit)]:
+            case = case.when(condition, _wide(e.Literal.string(str(2**64 + 2))))
         case = case.when(
             e.LT(this=self.cell.copy(), expression=e.Neg(this=limit.copy())),
-            e.Neg(this=e.Literal.number(2 * LIMIT + 2)),
+            _wide(e.Literal.string(str(-(2**64) - 2))),
         )
+        whole = _doubled(e.cast(floor, "BIGINT"))
         return case.else_(e.Paren(this=e.Add(this=whole, expression=e.Paren(this=part))))
+
+
+def _doubled(number: e.Expr) -> e.Expr:
+    return e.Mul(this=e.Literal.number(2), expression=_wide(number))
+
+
+def _wide(number: e.Expr) -> e.Expr:
+    """As a decimal that holds twice every 64-bit integer."""
+    return e.cast(number, "DECIMAL(20, 0)")
 
 
 def _excludes_itself(dc: Dc, nulls: str) -> bool:
@@ -250,13 +270,6 @@ def _excludes_itself(dc: Dc, nulls: str) -> bool:
         p for p in dc.predicates if isinstance(p, Compare) and p.is_pair and len({c.column for c in p.cells}) == 1
     ]
     return any(p.op in (Op.LT, Op.GT) or (p.op is Op.NE and nulls != "distinct") for p in beside)
-
-
-def _sqlite_floor(cell: e.Expr) -> e.Expr:
-    """CAST truncates towards zero; one less where that went up. For |x| <= 2^61, as guarded by the caller."""
-    whole = e.cast(cell.copy(), "BIGINT")
-    above = e.GT(this=whole.copy(), expression=cell.copy())
-    return e.Paren(this=e.Sub(this=whole, expression=e.Paren(this=above)))
 
 
 def _null_aware(op: Op, plain: e.Expr, a: e.Expr, b: e.Expr, nulls: str) -> e.Expr:

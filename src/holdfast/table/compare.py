@@ -2,12 +2,14 @@
 
 Two numeric columns meet on the coarser of their grids (integers, or decimals of the smaller scale; floats are the
 finest): a value m of the coarse grid becomes 2m, a value v of the fine one 2 floor(v) + [v is between two grid
-points]. These derived codes have the order of the values and are made for one comparison. A date meets a timestamp
-as its midnight UTC.
+points]. Beyond 2^61, where 2m would not fit, floats are the coarser grid, and both sides take their places among them.
+These derived codes have the order of the values and are made for one comparison. A date meets a timestamp as its
+midnight UTC.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
@@ -15,6 +17,7 @@ from fractions import Fraction
 from functools import lru_cache
 
 import numpy as np
+import numpy.typing as npt
 
 from holdfast.errors import RuleError, SchemaError, shown
 from holdfast.table.dictionary import NULL, Codes, TextDictionary
@@ -25,6 +28,9 @@ from holdfast.table.parse import parse_one
 from holdfast.table.schema import Column
 
 LIMIT = 2**61
+_OUTSIDE = 2**63 - 1
+_FARTHEST = 2.0**64  # above all integers and decimals
+Floats = npt.NDArray[np.float64]
 Literal = bool | Decimal | str | date | datetime
 
 
@@ -41,10 +47,11 @@ def meeting(left: Column, right: Column) -> tuple[Form, Form]:
     if not comparable(left, right):
         sides = [f"{shown(c.name)} ({c.type_text})" for c in (left, right)]
         raise SchemaError(f"column {sides[0]} cannot be compared with {sides[1]}")
-    if (left.kind, left.scale) == (right.kind, right.scale):
-        return None, None
-    if left.kind.group == "dates":
+    floats = [c.kind is Kind.FLOAT for c in (left, right)]
+    if left.kind is not right.kind and left.kind.group == "dates":
         return MICROSECONDS, MICROSECONDS
+    if floats[0] == floats[1] and left.scale == right.scale:
+        return None, None
     scale = min(c.scale for c in (left, right) if c.kind is not Kind.FLOAT)
     return scale, scale
 
@@ -69,55 +76,77 @@ def common_codes(left: Column, left_codes: Codes, right: Column, right_codes: Co
 
 
 def _on_grid(column: Column, codes: Codes, scale: int) -> Codes:
+    """2 floor(v) + [v is between grid points], in units of the grid; or, beyond the limit, the place among floats."""
     null = codes == NULL
     known = np.where(null, 0, codes)
     if column.kind is Kind.FLOAT:
         doubled = _floats_on_grid(float_values(known), scale)
     elif column.scale == scale:
-        doubled = 2 * _limited(column, known)
+        doubled = _grid_points(known, scale)
     else:
         step = 10 ** (column.scale - scale)
         doubled = 2 * (known // step) + (known % step != 0)
     return np.where(null, NULL, doubled)
 
 
-def _limited(column: Column, codes: Codes) -> Codes:
-    beyond = np.flatnonzero(np.abs(codes) > LIMIT)
-    if len(beyond):
-        value = Decimal(int(codes[beyond[0]])).scaleb(-column.scale)
-        raise SchemaError(
-            f"column {shown(column.name)}: {value} is too large to be compared exactly with a column of another kind"
-        )
-    return codes
+def _grid_points(codes: Codes, scale: int) -> Codes:
+    far = np.flatnonzero(np.abs(codes) > LIMIT)
+    doubled: Codes = 2 * codes
+    if len(far):
+        below, between = _floats_below(np.abs(codes[far]), scale)
+        doubled[far] = np.sign(codes[far]) * _far(below, between, scale)
+    return doubled
 
 
-def _floats_on_grid(values: np.ndarray, scale: int) -> Codes:
-    """2 floor(v 10^scale) + [not whole]; beyond the limit of the other side, and NaN, just outside of it."""
+def _floats_on_grid(values: Floats, scale: int) -> Codes:
+    """O(n); value by value where the grid has decimals."""
+    exact = [Fraction(v) * 10**scale if abs(v) < _FARTHEST else None for v in values.tolist()] if scale else []
+    near = np.array([e is not None and abs(e) <= LIMIT for e in exact], bool) if scale else np.abs(values) <= LIMIT
+    floor = np.floor(np.where(near, values, 0.0))
+    doubled: Codes = 2 * floor.astype(np.int64) + (floor != values)
     if scale:
-        return np.array([_float_on_grid(v, scale) for v in values.tolist()], dtype=np.int64)
-    inside = np.abs(values) <= LIMIT
-    floor = np.floor(np.where(inside, values, 0.0))
-    doubled = 2 * floor.astype(np.int64) + (floor != values)
-    outside = np.where(values < 0, -2 * LIMIT - 2, 2 * LIMIT + 2)
-    return np.where(inside, doubled, outside)
+        doubled[near] = [2 * math.floor(e) + (e.denominator != 1) for e in exact if e is not None and abs(e) <= LIMIT]
+    far = values[~near]
+    doubled[~near] = np.where(far < 0, -1, 1) * _far(np.abs(far), np.zeros(len(far), bool), scale)
+    return doubled
 
 
-def _float_on_grid(value: float, scale: int) -> int:
-    if not abs(value) <= LIMIT:
-        return -2 * LIMIT - 2 if value < 0 else 2 * LIMIT + 2
-    exact = Fraction(value) * 10**scale
-    floor = exact.numerator // exact.denominator
-    doubled: int = 2 * floor + int(exact.denominator != 1)
-    return max(-2 * LIMIT - 2, min(2 * LIMIT + 2, doubled))
+def _far(below: Floats, between: npt.NDArray[np.bool_], scale: int) -> Codes:
+    """The places of sizes beyond the limit, by the largest float that is not above each, and whether it is below it."""
+    last = float_codes(_floats_below(np.array([LIMIT]), scale)[0])[0]
+    inside = below < _FARTHEST
+    away = float_codes(np.where(inside, below, _FARTHEST)) - last
+    return np.asarray(np.where(inside, 2 * LIMIT + 2 + 2 * away + between, _OUTSIDE), np.int64)
+
+
+def _floats_below(codes: Codes, scale: int) -> tuple[Floats, npt.NDArray[np.bool_]]:
+    """For positive codes of a scale: the largest float that is not above the value, and whether it is not the value."""
+    if scale:
+        distinct, inverse = np.unique(codes, return_inverse=True)
+        values = [Fraction(code, 10**scale) for code in distinct.tolist()]
+        below = [_float_below(value) for value in values]
+        between = [value != float_ for value, float_ in zip(values, below, strict=True)]
+        return np.array(below)[inverse], np.array(between, bool)[inverse]
+    nearest = codes.astype(np.float64)
+    above = nearest >= 2.0**63
+    above[~above] = nearest[~above].astype(np.int64) > codes[~above]
+    whole = np.where(above, np.nextafter(nearest, 0.0), nearest)
+    return whole, whole.astype(np.int64) != codes
+
+
+def _float_below(value: Fraction) -> float:
+    nearest = value.numerator / value.denominator
+    return nearest if nearest <= value else math.nextafter(nearest, 0.0)
 
 
 def _microseconds(column: Column, codes: Codes) -> Codes:
+    """Days that no timestamp reaches are beyond all of them: the first and last timestamps move to make room."""
+    null, known = codes == NULL, np.where(codes == NULL, 0, codes)
     if column.kind is Kind.TIMESTAMP:
-        return codes
-    beyond = (codes != NULL) & (np.abs(codes) > (2**63 - 1) // MICROSECONDS_PER_DAY)
-    if beyond.any():
-        raise SchemaError(f"column {shown(column.name)} has a date that is out of the range of timestamps")
-    return np.where(codes == NULL, NULL, codes * MICROSECONDS_PER_DAY)
+        return np.where(null, NULL, np.clip(known, 1 - _OUTSIDE, _OUTSIDE - 1))
+    beyond = np.abs(known) > _OUTSIDE // MICROSECONDS_PER_DAY
+    microseconds = np.where(beyond, 0, known) * MICROSECONDS_PER_DAY
+    return np.where(null, NULL, np.where(beyond, np.sign(known) * _OUTSIDE, microseconds))
 
 
 @dataclass(frozen=True)

@@ -71,21 +71,34 @@ def encode_table(
     words: TextDictionary,
     *,
     textual: bool | Collection[str] = False,
+    declared: Collection[str] = (),
     most_problems: int | None = 1000,
 ) -> Encoded:
     """The codes of `table`, column by column in the order of `schema`. O(rows x columns).
 
-    `textual` sources (CSV), or columns, hold every value as text, which is read by the column's kind.
+    `textual` sources (CSV), or columns, hold every value as text, which is read by the column's kind. The kind of
+    `declared` columns is what the user asked for: their text may become the nearest float.
     """
     codes = np.empty((len(schema), table.num_rows), dtype=np.int64)
     made = Encoded(schema, codes)
     for i, column in enumerate(schema.columns):
         as_text = textual if isinstance(textual, bool) else column.name in textual
-        _encode_column(column, table.column(column.name), words, codes[i], made.problems, as_text)
+        values = table.column(column.name)
+        if as_text and column.kind is not Kind.TEXT and is_string(value_type(values.type)):
+            _parse_column(column, values, codes[i], made.problems, column.name in declared)
+        else:
+            _encode_column(column, values, words, codes[i], made.problems)
         if most_problems is not None and len(made.problems) >= most_problems:
             break
     made.problems.sort(key=lambda problem: problem.row)
     return made
+
+
+def _parse_column(column: Column, values: pa.ChunkedArray, out: Codes, problems: list[Problem], rounding: bool) -> None:
+    """All chunks at once: whether a number may become a float depends on the others."""
+    values = plain(values)
+    out[:], reasons = parse_strings(column, values, rounding=rounding)
+    problems += [Problem(row, column.name, values[row].as_py(), reason) for row, reason in reasons.items()]
 
 
 def _encode_column(
@@ -94,19 +107,34 @@ def _encode_column(
     words: TextDictionary,
     out: Codes,
     problems: list[Problem],
-    textual: bool,
 ) -> None:
-    encoder = _encoder(column, values.type, textual)
+    encoder = _encoder(column, values.type)
+    values = without_runs(values) if encoder in (_text, _only_nulls) else plain(values)
     start = 0
     for chunk in values.chunks:
-        categories = pa.types.is_dictionary(chunk.type) and encoder is not _text
-        if categories or pa.types.is_run_end_encoded(chunk.type):
-            chunk = chunk.cast(value_type(chunk.type))
         codes, reasons = encoder(column, chunk, words)
         out[start : start + len(chunk)] = codes
         for row, reason in reasons.items():
             problems.append(Problem(start + row, column.name, _value(chunk, row), reason))
         start += len(chunk)
+
+
+def plain(values: pa.ChunkedArray) -> pa.ChunkedArray:
+    """The same values without dictionary (categories) or run-end encoding."""
+    values = without_runs(values)
+    return values.cast(value_type(values.type)) if pa.types.is_dictionary(values.type) else values
+
+
+def without_runs(values: pa.ChunkedArray) -> pa.ChunkedArray:
+    """The same values without run-end encoding, which few of Arrow's functions know. O(n log runs)."""
+    if not pa.types.is_run_end_encoded(values.type):
+        return values
+    chunks = []
+    for chunk in values.chunks:
+        rows = np.arange(chunk.offset, chunk.offset + len(chunk))
+        ends = np.asarray(chunk.run_ends.to_numpy(zero_copy_only=False))
+        chunks.append(chunk.values.take(pa.array(np.searchsorted(ends, rows, side="right"))))
+    return pa.chunked_array(chunks, values.type.value_type)
 
 
 def _value(values: pa.Array, row: int) -> object:
@@ -121,13 +149,11 @@ Reasons = dict[int, str]
 Encoder = Callable[[Column, pa.Array, TextDictionary], tuple[Codes, Reasons]]
 
 
-def _encoder(column: Column, type_: pa.DataType, textual: bool) -> Encoder:
+def _encoder(column: Column, type_: pa.DataType) -> Encoder:
     """The function that encodes this type into this column's kind; a change of type is an error."""
     type_ = value_type(type_)
     if pa.types.is_null(type_):
         return _only_nulls
-    if textual and is_string(type_) and column.kind is not Kind.TEXT:
-        return _from_text
     for test, encoder in _ENCODERS[column.kind]:
         if test(type_):
             return encoder
@@ -136,10 +162,6 @@ def _encoder(column: Column, type_: pa.DataType, textual: bool) -> Encoder:
 
 def _only_nulls(_: Column, values: pa.Array, __: TextDictionary) -> tuple[Codes, Reasons]:
     return np.full(len(values), NULL, dtype=np.int64), {}
-
-
-def _from_text(column: Column, values: pa.Array, _: TextDictionary) -> tuple[Codes, Reasons]:
-    return parse_strings(column, values)
 
 
 def _text(_: Column, values: pa.Array, words: TextDictionary) -> tuple[Codes, Reasons]:

@@ -231,7 +231,12 @@ class Planner:
                     table = table.append_column(column.name, pa.nulls(table.num_rows))
         try:
             encoded = encode_table(
-                schema, table, self.words, textual=source.textual or self.declared, most_problems=None
+                schema,
+                table,
+                self.words,
+                textual=source.textual or self.declared,
+                declared=self.declared,
+                most_problems=None,
             )
         except SchemaError as error:
             raise SchemaError(f"{source.place.source}: {error}") from None

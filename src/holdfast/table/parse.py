@@ -9,16 +9,16 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
-from decimal import Decimal
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from holdfast.table.dictionary import NULL, Codes
+from holdfast.table.exact_floats import rounded
 from holdfast.table.floats import float_codes
 from holdfast.table.kind import Kind
-from holdfast.table.schema import LARGEST_SCALE, Column
+from holdfast.table.schema import LARGEST_SCALE, Column, more_places, text_or_float
 
 _INTEGER = r"-?(0|[1-9][0-9]*)"
 _DECIMAL = r"-?(0|[1-9][0-9]*)(\.[0-9]+)?"
@@ -30,29 +30,47 @@ _TIMESTAMP = _DATE + r"([T ][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?(Z|[-+][
 _LARGEST = 2**63 - 1
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _SAFE_DIGITS = 18
+_MOST_DIGITS = 40  # with a sign, more than any 64-bit number has
 
 
 class Unreadable(ValueError):
     """Text that is not a value of the kind; the message completes "'12x' ..."."""
 
 
-def parse_strings(column: Column, strings: pa.Array) -> tuple[Codes, dict[int, str]]:
-    """The codes of the strings read as the column's kind, and the reason for each unreadable one."""
-    encoded = strings.dictionary_encode()
-    codes, reasons = _parse_distinct(column, encoded.dictionary)
-    index = encoded.indices
-    null = index.is_null().to_numpy(zero_copy_only=False)
-    places = index.fill_null(0).to_numpy(zero_copy_only=False) if len(codes) else np.zeros(len(null), np.int64)
-    out = np.where(null, NULL, codes[places]) if len(codes) else np.full(len(null), NULL, np.int64)
+def parse_strings(
+    column: Column, strings: pa.Array | pa.ChunkedArray, *, rounding: bool = False
+) -> tuple[Codes, dict[int, str]]:
+    """The codes of the strings read as the column's kind, and the reason for each unreadable one.
+
+    `rounding`: a number that is not exactly a 64-bit float may become the nearest one.
+    """
+    chunks = strings.chunks if isinstance(strings, pa.ChunkedArray) else [strings]
+    encoded = pa.chunked_array(chunks, strings.type).dictionary_encode()
+    distinct = encoded.chunk(0).dictionary if encoded.num_chunks else pa.array([], strings.type)
+    codes, reasons = _parse_distinct(column, distinct, rounding)
+    codes = np.append(codes, NULL)
+    index = [chunk.indices.fill_null(len(distinct)).to_numpy(zero_copy_only=False) for chunk in encoded.chunks]
+    places = np.concatenate([*index, np.zeros(0, np.int32)])
     if not reasons:
-        return out, {}
-    return out, {row: reasons[at] for row, at in enumerate(places.tolist()) if not null[row] and at in reasons}
+        return codes[places], {}
+    return codes[places], {
+        int(row): reasons[int(places[row])] for row in np.flatnonzero(np.isin(places, list(reasons)))
+    }
 
 
-def _parse_distinct(column: Column, texts: pa.Array) -> tuple[Codes, dict[int, str]]:
-    fast = _fast(column, texts)
-    if fast is not None:
-        return fast, {}
+def _parse_distinct(column: Column, texts: pa.Array, rounding: bool) -> tuple[Codes, dict[int, str]]:
+    codes = _fast(column, texts)
+    reasons: dict[int, str] = {}
+    if codes is None:
+        codes, reasons = _one_by_one(column, texts)
+    if column.kind is Kind.FLOAT and not rounding:
+        inexact = rounded(texts, codes)
+        codes[list(inexact)] = NULL
+        reasons |= {place: f"{reason}; {text_or_float(column.name)}" for place, reason in inexact.items()}
+    return codes, reasons
+
+
+def _one_by_one(column: Column, texts: pa.Array) -> tuple[Codes, dict[int, str]]:
     codes, reasons = np.full(len(texts), NULL, dtype=np.int64), {}
     for i, text in enumerate(texts.to_pylist()):
         try:
@@ -63,7 +81,7 @@ def _parse_distinct(column: Column, texts: pa.Array) -> tuple[Codes, dict[int, s
 
 
 def parse_one(column: Column, text: str) -> int:
-    """The code of one text: the definition.
+    """The code of one text: the definition. A float is the nearest one; whether it may be is asked of whole columns.
 
     >>> parse_one(Column("price", Kind.DECIMAL, 2), "-1.5")
     -150
@@ -71,17 +89,17 @@ def parse_one(column: Column, text: str) -> int:
     return _PARSERS[column.kind](column, text)
 
 
-def _integer(_: Column, text: str) -> int:
+def _integer(column: Column, text: str) -> int:
     _require(_INTEGER, text, "is not an integer")
-    return _fitting(int(text), "does not fit a 64-bit integer")
+    return _fitting(column, text, 0, "does not fit a 64-bit integer")
 
 
 def _decimal(column: Column, text: str) -> int:
     _require(_DECIMAL, text, "is not a decimal number")
     places = len(text.partition(".")[2].rstrip("0"))
     if places > column.scale:
-        raise Unreadable(f"has more than {column.scale} decimal places")
-    return _fitting(int(Decimal(text).scaleb(column.scale)), f"does not fit 64 bits with {column.scale} decimal places")
+        raise Unreadable(f"has more than {column.scale} decimal places; {more_places(column.name, places)}")
+    return _fitting(column, text, places, f"does not fit 64 bits with {column.scale} decimal places")
 
 
 def _float(_: Column, text: str) -> int:
@@ -137,10 +155,13 @@ def _require(pattern: str, text: str, reason: str) -> None:
         raise Unreadable(reason)
 
 
-def _fitting(value: int, reason: str) -> int:
-    if abs(value) > _LARGEST:
-        raise Unreadable(reason)
-    return value
+def _fitting(column: Column, text: str, places: int, reason: str) -> int:
+    """The number times 10^scale. Its digits are counted first: Python does not read integers of many thousands."""
+    whole, _, fraction = text.partition(".")
+    digits = whole + fraction[:places] + "0" * (column.scale - places)
+    if len(digits) > _MOST_DIGITS or abs(int(digits)) > _LARGEST:
+        raise Unreadable(f"{reason}; {text_or_float(column.name)}")
+    return int(digits)
 
 
 def _fast(column: Column, texts: pa.Array) -> Codes | None:
@@ -214,7 +235,8 @@ def infer_column(name: str, strings: pa.ChunkedArray) -> Column:
     """The kind of a text column from all its values: the first of integer, decimal, float, date, timestamp,
     boolean that every value is, else text. Leading zeros stay text; a column of nulls is text.
 
-    Decimals that do not fit 64 bits at their scale become floats only where no two of them become equal.
+    Decimals that do not fit 64 bits at their scale are floats; those that no float stands for exactly are refused when
+    they are read.
 
     >>> infer_column("zip", pa.chunked_array([["01234", "99999"]])).kind
     <Kind.TEXT: 'text'>
@@ -230,7 +252,7 @@ def infer_column(name: str, strings: pa.ChunkedArray) -> Column:
         return _decimal_or_float(name, texts)
     for kind in (Kind.FLOAT, Kind.DATE, Kind.TIMESTAMP, Kind.BOOLEAN):
         column = Column(name, kind)
-        if _all_match(_PATTERNS[kind], texts) and not _parse_distinct(column, texts)[1]:
+        if _all_match(_PATTERNS[kind], texts) and not _parse_distinct(column, texts, rounding=True)[1]:
             return column
     return Column(name, Kind.TEXT)
 
@@ -244,10 +266,8 @@ def decimal_scale(texts: pa.Array) -> int:
 def _decimal_or_float(name: str, texts: pa.Array) -> Column:
     scale = decimal_scale(texts)
     column = Column(name, Kind.DECIMAL, min(scale, LARGEST_SCALE))
-    if scale <= LARGEST_SCALE and not _parse_distinct(column, texts)[1]:
-        return column
-    exact = {Decimal(text) for text in texts.to_pylist()}
-    return Column(name, Kind.FLOAT) if len({float(d) for d in exact}) == len(exact) else column
+    fits = scale <= LARGEST_SCALE and not _parse_distinct(column, texts, rounding=True)[1]
+    return column if fits else Column(name, Kind.FLOAT)
 
 
 def _all_match(pattern: str, texts: pa.Array) -> bool:

@@ -5,7 +5,6 @@ Nothing is imported that the user did not import: frames are recognised by what 
 
 from __future__ import annotations
 
-import csv
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,7 +15,6 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.csv
 import pyarrow.feather
 import pyarrow.json
 import pyarrow.parquet
@@ -24,6 +22,7 @@ import pyarrow.parquet
 from holdfast.errors import Place, ReadError, SchemaError, ValueRefused, shown
 from holdfast.table.kind import Kind
 from holdfast.table.parse import decimal_scale, infer_column
+from holdfast.table.read_csv import read_csv
 from holdfast.table.schema import (
     Column,
     Schema,
@@ -169,65 +168,7 @@ def _read_path(path: Path, name: str) -> Source:
         raise ReadError(f"{path}: {error}") from error
     except (OSError, UnicodeDecodeError) as error:
         raise ReadError(f"{path}: cannot be read: {error}") from error
-    return Source(name, _with_distinct_names(table, str(path)), Place(str(path)), textual=reader is _read_csv)
-
-
-def _read_csv(path: Path) -> pa.Table:
-    """Every cell as text; an empty cell is null. Ragged rows and wrong encodings are errors that say where."""
-    names = _csv_header(path)
-    convert = pa.csv.ConvertOptions(
-        column_types=dict.fromkeys(names, pa.string()), null_values=[""], strings_can_be_null=True
-    )
-    options = pa.csv.ReadOptions(column_names=names, skip_rows=1, block_size=1 << 24)
-    parsing = pa.csv.ParseOptions(newlines_in_values=True, ignore_empty_lines=len(names) > 1)  # of one column: a null
-    try:
-        return pa.csv.read_csv(path, options, parsing, convert)
-    except pa.ArrowInvalid as error:
-        if "UTF8" in str(error):
-            raise ReadError(_wrong_encoding(path)) from error
-        if "Empty CSV file" in str(error):
-            return pa.table({name: pa.array([], pa.string()) for name in names})
-        raise ReadError(_ragged(path, len(names)) or f"{path}: {error}") from error
-
-
-def _ragged(path: Path, width: int) -> str | None:
-    """Which line has too few or too many cells; Arrow's own numbers stop at the first quoted line break."""
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        rows = csv.reader(file)
-        for row in rows:
-            if row and len(row) != width:
-                return f"{path}, line {rows.line_num}: {len(row)} cells instead of {width}: {shown(','.join(row))}"
-    return None
-
-
-def _csv_header(path: Path) -> list[str]:
-    """The names in the first line; an empty name becomes `column_N`."""
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            header = next(csv.reader(file), None)
-    except UnicodeDecodeError as error:
-        raise ReadError(_wrong_encoding(path)) from error
-    except csv.Error as error:
-        raise ReadError(f"{path}: the header cannot be read: {error}") from error
-    if not header:
-        raise ReadError(f"{path}: the file is empty; a CSV file begins with a header")
-    names = [text if text.strip() else f"column_{i + 1}" for i, text in enumerate(header)]
-    if len(set(names)) < len(names):
-        twice = next(n for n in names if names.count(n) > 1)
-        raise ReadError(f"{path}: column {shown(twice)} stands twice in the header")
-    return names
-
-
-def _wrong_encoding(path: Path) -> str:
-    with path.open("rb") as file:
-        for number, line in enumerate(file, start=1):
-            try:
-                line.decode("utf-8")
-            except UnicodeDecodeError as error:
-                bad = line[error.start : error.start + 8]
-                place = f"{path}, line {number}, byte {error.start + 1} of the line"
-                return f"{place}: {bad!r} is not UTF-8; convert the file to UTF-8"
-    return f"{path}: not UTF-8"
+    return Source(name, _with_distinct_names(table, str(path)), Place(str(path)), textual=reader is read_csv)
 
 
 def _read_json_lines(path: Path) -> pa.Table:
@@ -294,7 +235,7 @@ def _read_parquet(path: Path) -> pa.Table:
 
 
 _READERS = {
-    ".csv": _read_csv,
+    ".csv": read_csv,
     ".parquet": _read_parquet,
     ".arrow": _read_feather,
     ".feather": _read_feather,

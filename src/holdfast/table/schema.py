@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
+import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -134,6 +135,25 @@ def column_of_type_text(name: str, text: str) -> Column:
         f"column {shown(name)}: {shown(text)} is not a type; write one of integer, decimal(places), float, date, "
         f"timestamp, boolean, text"
     )
+
+
+def type_option(name: str, type_text: str) -> str:
+    """`--type a=text`: the option that gives a column this type, as a shell takes it."""
+    return f"`--type {shlex.quote(f'{name}={type_text}')}`"
+
+
+def text_or_float(name: str) -> str:
+    """What to do about a number that fits no exact kind."""
+    text, float_ = type_option(name, "text"), type_option(name, "float")
+    return f"read it as text with {text}, or accept rounding with {float_} (in Python: types={{{name!r}: 'text'}})"
+
+
+def more_places(name: str, places: int) -> str:
+    """What to do about a number with more decimal places than its column has."""
+    if places > LARGEST_SCALE:
+        return text_or_float(name)
+    wider = f"decimal({places})"
+    return f"read the column with {type_option(name, wider)} (in Python: types={{{name!r}: {wider!r}}})"
 
 
 def column_of_arrow(field: pa.Field) -> Column:

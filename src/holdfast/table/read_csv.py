@@ -1,0 +1,110 @@
+"""CSV files as Arrow text. One parser reads header and rows, so that both agree on quotes and line breaks."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv
+
+from holdfast.errors import ReadError, shown
+
+_HEADER_BLOCKS = (1 << 20, 1 << 24, 1 << 28, 2**31 - 1)
+_BLOCKS = _HEADER_BLOCKS[1:]  # of bytes that are parsed at once; a row may be as long as one
+_TOO_LONG = ("straddling", "cannot infer number of columns")  # what Arrow says of rows longer than a block
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+def read_csv(path: Path) -> pa.Table:
+    """Every cell as text; an empty cell is null. Ragged rows and wrong encodings are errors that say where."""
+    _require_header(path)
+    width = _width(path)
+    for block in _BLOCKS:
+        try:
+            return _with_header(path, _cells(path, width, block))
+        except pa.ArrowInvalid as error:
+            if not any(sign in str(error) for sign in _TOO_LONG):
+                reason = _wrong_encoding(path) or _ragged(path, width) or f"{path}: {error}"
+                raise ReadError(reason) from error
+    raise ReadError(f"{path}: a row is longer than {block:,} bytes; is there a quote that is never closed?")
+
+
+def _require_header(path: Path) -> None:
+    with path.open("rb") as file:
+        first = file.read(len(_BYTE_ORDER_MARK) + 1).removeprefix(_BYTE_ORDER_MARK)
+    if not first:
+        raise ReadError(f"{path}: the file is empty; a CSV file begins with a header")
+    if first[:1] in b"\r\n":
+        raise ReadError(f"{path}, line 1: the line is empty; a CSV file begins with a header")
+
+
+def _width(path: Path) -> int:
+    """How many cells the header has. Reads one block, or a larger one where the header is longer."""
+    parsing = pa.csv.ParseOptions(newlines_in_values=True, invalid_row_handler=lambda _: "skip")
+    size = path.stat().st_size
+    for block in _HEADER_BLOCKS:
+        options = pa.csv.ReadOptions(autogenerate_column_names=True, block_size=block)
+        try:
+            with pa.csv.open_csv(_input(path), options, parsing) as reader:
+                return len(reader.schema)
+        except pa.ArrowInvalid:
+            if block > size:
+                break
+    raise ReadError(
+        _wrong_encoding(path) or f"{path}, line 1: the header does not end; is there a quote that is never closed?"
+    )
+
+
+def _cells(path: Path, width: int, block: int) -> pa.Table:
+    """All rows, the header among them. In a file of one column an empty line is a null."""
+    types = {f"f{i}": pa.string() for i in range(width)}
+    convert = pa.csv.ConvertOptions(column_types=types, null_values=[""], strings_can_be_null=True)
+    options = pa.csv.ReadOptions(autogenerate_column_names=True, block_size=block)
+    parsing = pa.csv.ParseOptions(newlines_in_values=True, ignore_empty_lines=width > 1)
+    return pa.csv.read_csv(_input(path), options, parsing, convert)
+
+
+def _input(path: Path) -> Any:
+    """The file; a small one that does not end its last line, with that line ended. A header alone needs it."""
+    if path.stat().st_size > _HEADER_BLOCKS[0]:
+        return path
+    content = path.read_bytes()
+    return pa.BufferReader(content if content[-1:] in (b"\n", b"\r") else content + b"\n")
+
+
+def _with_header(path: Path, cells: pa.Table) -> pa.Table:
+    """The rows under the names in the first one; an empty name becomes `column_N`."""
+    texts = [column[0].as_py() or "" for column in cells.columns]
+    names = [text if text.strip() else f"column_{i + 1}" for i, text in enumerate(texts)]
+    if len(set(names)) < len(names):
+        twice = next(n for n in names if names.count(n) > 1)
+        raise ReadError(f"{path}: column {shown(twice)} stands twice in the header")
+    return cells.slice(1).rename_columns(names)
+
+
+def _ragged(path: Path, width: int) -> str | None:
+    """Which line has too few or too many cells; Arrow's own numbers stop at the first quoted line break."""
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            rows = csv.reader(file)
+            for row in rows:
+                if row and len(row) != width:
+                    return f"{path}, line {rows.line_num}: {len(row)} cells instead of {width}: {shown(','.join(row))}"
+    except (csv.Error, UnicodeDecodeError):
+        pass  # then Arrow's message has to do
+    return None
+
+
+def _wrong_encoding(path: Path) -> str | None:
+    """Which line is not UTF-8, if one is not."""
+    with path.open("rb") as file:
+        for number, line in enumerate(file, start=1):
+            try:
+                line.decode("utf-8")
+            except UnicodeDecodeError as error:
+                bad = line[error.start : error.start + 8]
+                place = f"{path}, line {number}, byte {error.start + 1} of the line"
+                return f"{place}: {bad!r} is not UTF-8; convert the file to UTF-8"
+    return None
