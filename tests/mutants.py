@@ -41,6 +41,11 @@ MUTANTS = [
     Mutant("rules/implication.py", "for side in (weak.predicates, weak.mirrored())", "for side in (weak.predicates,)", "test_rules.py"),
     Mutant("rules/implication.py", "right.op.implies(weak.right.op)", "weak.right.op.implies(right.op)", "test_rules.py"),
     Mutant("rules/implication.py", "if Weak.GE in p.op.atoms else set()", "if False else set()", "test_rules.py"),
+    Mutant("rules/predicate.py", "-(exponent + zeros) > MOST_DIGITS", "-exponent > MOST_DIGITS", "test_hostile.py"),
+    Mutant("rules/predicate.py", "if number.adjusted() >= MOST_DIGITS or", "if", "test_hostile.py -k 'number or constants'"),
+    Mutant("rules/grammar.py", "if len(found) == MOST_PREDICATES:", "if False:", "test_hostile.py -k bounds"),
+    Mutant("rules/yaml_document.py", "self._repeated += self._size(a)", "pass", "test_hostile.py -k wrong_file"),
+    Mutant("rules/yaml_document.py", "yaml.max_depth = MOST_DEPTH", "pass", "test_hostile.py -k wrong_file"),
     Mutant("rules/ruleset.py", "masks[has(self.masks, i)] |= mask_of", "masks[has(self.masks, i)] = mask_of", "test_ruleset.py"),
     Mutant("rules/ruleset.py", "[len(others) :] < len(others)", "[len(others) :] <= len(others)", "test_ruleset.py"),
     # null policies and SQL
