@@ -113,7 +113,11 @@ MUTANTS = [
     Mutant("violations/delta.py", "added.without(removed).ordered()", "added.ordered()", "test_violations.py"),
     Mutant("violations/detect.py", "left = None if left is None else left - len(found)", "pass", "test_violations.py -k parts"),
     Mutant("violations/inclusion_index.py", "np.subtract.at(self._counts[1], lost, 1)", "pass", "test_violations.py"),
-    Mutant("violations/explain.py", "chosen | neighbours", "chosen", "test_violations.py"),
+    Mutant("violations/explain.py", "in reversed(range(len(rows)))", "in range(len(rows))", "test_explain.py"),
+    Mutant("violations/explain.py", "sorted(remove), whole and small)", "sorted(remove), small)", "test_explain.py"),
+    Mutant("violations/explain.py", "if edges[0][0] in completed:", "if False:", "test_explain.py -k parts"),
+    Mutant("violations/explain.py", "or len(others) != -degree:", ":", "test_explain.py"),
+    Mutant("violations/look.py", "if is_symmetric(as_dc(rule)):", "if True:", "test_explain.py"),
     Mutant("violations/listing.py", "_flipped(rule) != _flipped(self.checked[number].rule)", "False", "test_violations.py"),
     # executors
     Mutant("executors/executor.py", 'np.argsort(numbers, kind="stable")', "np.argsort(-numbers)", "test_executors.py"),
