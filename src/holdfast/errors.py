@@ -51,7 +51,27 @@ class ParseError(RuleError):
 
     def __init__(self, expected: str, text: str, position: int) -> None:
         self.expected, self.text, self.position = expected, text, position
-        super().__init__(f"expected {expected}\n  {text}\n  {' ' * position}^")
+        excerpt, place = _excerpt(text, position)
+        super().__init__(f"expected {expected}\n  {excerpt}\n  {' ' * place}^")
+
+    @property
+    def in_one_line(self) -> str:
+        """The same without the arrow, for lists of messages.
+
+        >>> ParseError("a rule", "zip > city", 4).in_one_line
+        "expected a rule at character 5 of 'zip > city'"
+        """
+        return (
+            f"expected {self.expected} at character {self.position + 1:,} of {_excerpt(self.text, self.position)[0]!r}"
+        )
+
+
+def _excerpt(text: str, position: int, before: int = 80, after: int = 80) -> tuple[str, int]:
+    """One line of a text around a place, and where the place is in it; long texts are cut."""
+    start = position - before if position > before else 0
+    dots, rest = "..." if start else "", "..." if position + after < len(text) else ""
+    shown_text = "".join(c if c.isprintable() else " " for c in text[start : position + after])
+    return dots + shown_text + rest, len(dots) + position - start
 
 
 class StoreError(HoldfastError):
@@ -78,7 +98,10 @@ def shown(value: object, limit: int = 60) -> str:
     >>> shown("abc"), shown("x" * 80)[-12:]
     ("'abc'", "xxxxxxx... '")
     """
-    text = repr(value)
+    try:
+        text = repr(value)
+    except (ValueError, RecursionError):  # integers of thousands of digits, lists in themselves
+        text = f"<{type(value).__name__}>"
     return text if len(text) <= limit else f"{text[: limit - 5]}... {text[-1]}"
 
 

@@ -54,7 +54,7 @@ from holdfast.table.schema import Schema, column_of_type_text, unknown_name
 from holdfast.table.widen import widened
 from holdfast.violations.delta import ViolationDelta
 from holdfast.violations.detect import Checked, Detector, Progress
-from holdfast.violations.explain import Explanation, explanation
+from holdfast.violations.explain import Explanation
 from holdfast.violations.listing import (
     Asked,
     BatchViolations,
@@ -886,12 +886,10 @@ class Rulebook:
         """The worst rows, their clashes and causes, from the first `look_at` violations."""
         self._require_usable()
         asked = self._names.find(rule)
+        text = None if isinstance(rule, str) and rule in self._names.ids else str(rule)
         with self._detecting():
-            item, name = self._names.checked[asked.number], self._detect().table_of(asked.number)
-            pairs = asked.turned(self._detect().pairs(asked.number, self._rows[name], look_at))
-        by_id = isinstance(rule, str) and rule in self._names.ids
-        text = item.rule.as_written if by_id else str(rule)
-        return explanation(item, text, self.count_violations(rule), pairs, self._rows[name], self._words, limit)
+            look = Look(self._detect(), asked.number, self._rows, self._words)
+            return look.explain(limit, look_at, text, mirrored=asked.mirrored)
 
     def plan(self) -> str:
         """How the rules are checked, in words."""

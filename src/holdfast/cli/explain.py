@@ -68,7 +68,8 @@ def _explain_rule(look: Look, where: str | None, limit: int, mask: Mask, format:
             | {"remove": [mask.name(look.table, r) for r in remove]}
             for rows, pairs, remove, exact in found.causes
         ]
-        document = {"rule": found.rule, "count": look.count, "error": look.error, "causes": causes}
+        document = {"rule": found.rule, "count": look.count, "error": look.error}
+        document |= {"looked_at": found.looked_at, "causes": causes}
         print(as_json(document | {"violations": [_record(v, look.table, mask) for v in shown]}))
         return
     console = Console()

@@ -233,15 +233,16 @@ def query_of(book: Rulebook, look: Look, dialect: str) -> str:
 
 
 def causes_of(look: Look, mask: Mask, most: int = 5, look_at: int = 10_000) -> tuple[str, ...]:
-    """What rows have in common, and what to remove, in words; from the first violations."""
+    """What rows have in common, and what to remove, in words; from the first violations, and said so."""
     if mask.hides_names(look.table):
         return ()
-    made = [f"of the first {look_at:,} violations:"] if look.count > look_at else []
-    explained = look.explain(most, look_at)
+    explained, made = look.explain(most, look_at), []
     for (_, pairs, remove, exact), size in zip(explained.causes, explained.sizes, strict=True):
         names = ", ".join(str(name) for name in remove[:most]) + (" ..." if len(remove) > most else "")
-        how = "the fewest rows to remove" if exact else "a few rows to remove, found greedily"
-        made.append(f"{size} rows clash with each other in {pairs:,} pairs; {how}: {names}")
+        made.append(
+            f"{explained.bounded(size, exact)} rows clash with each other in {explained.bounded(pairs, exact)} pairs; "
+            f"{explained.advice(exact)}: {names}"
+        )
     return tuple(made)
 
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
+from decimal import Decimal
 
 from holdfast.errors import RuleError, SchemaError, shown
 from holdfast.rules.operator import Op
 from holdfast.rules.predicate import Cell, Compare, Predicate
 from holdfast.rules.rule import Dc, Ind, Rule, as_dc
 from holdfast.table.compare import comparable, mark
+from holdfast.table.kind import Kind
 from holdfast.table.schema import Column, Schema, unknown_name
 
 Schemas = Mapping[str, Schema]
@@ -64,6 +67,18 @@ def _require_comparison(predicate: Compare, schema: Schema) -> None:
         _require_comparable(left, schema.column(predicate.right.column))
     else:
         mark(left, predicate.right.value)
+        if isinstance(predicate.right.value, Decimal) and left.kind is Kind.FLOAT:
+            _require_float(left, predicate.right.value)
+
+
+def _require_float(column: Column, number: Decimal) -> None:
+    """A number meets a float column as the nearest float: not as infinity, nor as 0 where it is another number."""
+    nearest = float(number)
+    if math.isinf(nearest) or (nearest == 0 and number != 0):
+        size = "large" if nearest else "small"
+        raise RuleError(
+            f"column {column.name!r} is float: {number:.3e} is too {size} for it (floats are from 5e-324 to 1.8e308)"
+        )
 
 
 def _unordered(op: Op, column: Column) -> RuleError:

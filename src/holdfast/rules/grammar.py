@@ -1,4 +1,8 @@
-"""Rule text to rules: a recursive-descent parser whose errors say what was expected, and where."""
+"""Rule text to rules: a recursive-descent parser whose errors say what was expected, and where.
+
+The grammar does not nest, so the parser's depth is fixed. Texts, numbers and conjunctions have bounds, and every
+token is read once: the cost is linear in the text, whatever it contains.
+"""
 
 from __future__ import annotations
 
@@ -6,26 +10,35 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date, datetime
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
+from functools import lru_cache
 from typing import TypeVar
 
 from holdfast.errors import ParseError, RuleError, shown
 from holdfast.rules.names import IDENTIFIER, RESERVED
 from holdfast.rules.operator import Op
-from holdfast.rules.predicate import Cell, Compare, Constant, IsNull, Predicate
+from holdfast.rules.predicate import NUMBER_BOUNDS, Cell, Compare, Constant, IsNull, Predicate
 from holdfast.rules.rule import Dc, Fd, Ind, Key, Marked, Order, Rule
 
 Part = TypeVar("Part")
 
+MOST_CHARACTERS = 100_000  # of a rule's text
+MOST_PREDICATES = 1_000  # of one conjunction
+_MOST_NUMBER_CHARACTERS = 1_000  # more than any number within NUMBER_BOUNDS needs when it is printed
+_REMEMBERED_TEXT = 1_000  # rules with longer texts are parsed each time
+
+# Possessive quantifiers (`++`, `*+`) never try a shorter match, so an unfinished quote costs one pass.
 _TOKEN = re.compile(
-    rf"""\s*(?:
+    rf"""\s*+(?:
       (?P<name>{IDENTIFIER})
-    | (?P<quoted>`(?:[^`]|``)+`)
-    | (?P<number>-?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?)
-    | (?P<string>'(?:[^']|'')*')
+    | (?P<quoted>`(?:[^`]++|``)++`)
+    | (?P<number>-?(?:\d++(?:\.\d*+)?|\.\d++)(?:[eE][-+]?\d++)?)
+    | (?P<string>'(?:[^']++|'')*+')
     | (?P<sign>->|<=|>=|!=|<>|==|[=<>(){{}},.:])
+    | (?P<end>\Z)
+    | (?P<other>.)
     )""",
-    re.VERBOSE,
+    re.VERBOSE | re.DOTALL,
 )
 _OPS = {str(op): op for op in Op}
 
@@ -43,8 +56,14 @@ def parse(text: str) -> Rule:
     >>> str(parse("not(s.zip = t.zip and t.city != s.city)"))
     'not(t.city != s.city and t.zip = s.zip)'
     """
-    if not isinstance(text, str):
-        raise RuleError(f"a rule is written as text, not {shown(text)}")
+    if isinstance(text, str) and len(text) <= _REMEMBERED_TEXT:
+        return _remembered(str(text))
+    return _Parser(text).rule()
+
+
+@lru_cache(maxsize=10_000)
+def _remembered(text: str) -> Rule:
+    """Rules are values, so one parse serves everybody who asks about the same text."""
     return _Parser(text).rule()
 
 
@@ -65,6 +84,8 @@ def parse_filter(text: str) -> frozenset[Predicate]:
 
 class _Parser:
     def __init__(self, text: str) -> None:
+        if not isinstance(text, str):
+            raise RuleError(f"a rule is written as text, not {shown(text)}")
         self.text = text
         self.tokens = _tokens(text)
         self.at = 0
@@ -193,6 +214,8 @@ class _Parser:
     def conjunction(self) -> list[Predicate]:
         found = [self.predicate()]
         while self.accept("and"):
+            if len(found) == MOST_PREDICATES:
+                raise self.fail(f"at most {MOST_PREDICATES:,} predicates")
             found.append(self.predicate())
         return found
 
@@ -232,12 +255,21 @@ class _Parser:
         token = self.token
         self.at += 1
         if token.kind == "number":
-            return Constant.of(Decimal(token.text))
+            return self.number(token)
         if token.kind == "string":
             return Constant.of(_unquoted(token))
         if token.text in ("true", "false"):
             return Constant.of(token.text == "true")
         return self.moment(token.text)
+
+    def number(self, token: Token) -> Constant:
+        bounds = ParseError(NUMBER_BOUNDS, self.text, token.start)
+        if len(token.text) > _MOST_NUMBER_CHARACTERS:
+            raise bounds
+        try:
+            return Constant.of(Decimal(token.text))
+        except (InvalidOperation, RuleError):  # the exponent alone is beyond what Decimal holds, or the number is
+            raise bounds from None
 
     def moment(self, word: str) -> Constant:
         token = self.token
@@ -248,7 +280,7 @@ class _Parser:
             made = Constant.of(read(_unquoted(token)))
         except (ValueError, OverflowError):
             raise self.fail(f"an ISO {word}") from None
-        if re.search(r"\.\d{7}", token.text):
+        if re.search(r"[.,]\d{7}", token.text):
             raise self.fail("at most microseconds")
         self.at += 1
         return made
@@ -259,15 +291,29 @@ def _unquoted(token: Token) -> str:
 
 
 def _tokens(text: str) -> list[Token]:
-    found, at = [], 0
-    while text[at:].strip():
-        match = _TOKEN.match(text, at)
-        if match is None or match.lastgroup is None:
-            start = at + len(text[at:]) - len(text[at:].lstrip())
-            raise ParseError(_UNFINISHED.get(text[start], "a name, a literal or an operator"), text, start)
-        found.append(Token(match.lastgroup, match.group(match.lastgroup), match.start(match.lastgroup)))
-        at = match.end()
-    return [*found, Token("end", "", len(text))]
+    """The tokens, the last of them `end`. O(characters): each match starts where the one before ended."""
+    if len(text) > MOST_CHARACTERS:
+        raise ParseError(f"at most {MOST_CHARACTERS:,} characters", text, MOST_CHARACTERS)
+    _require_encodable(text)
+    found: list[Token] = []
+    for match in _TOKEN.finditer(text):
+        kind = match.lastgroup
+        assert kind is not None
+        token = Token(kind, match.group(kind), match.start(kind))
+        if kind == "other":
+            raise ParseError(_UNFINISHED.get(token.text, "a name, a literal or an operator"), text, token.start)
+        found.append(token)
+        if kind == "end":
+            break
+    return found
+
+
+def _require_encodable(text: str) -> None:
+    """Rules are written to files: half a surrogate pair cannot be."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise ParseError("a character that UTF-8 can write", text, error.start) from None
 
 
 _UNFINISHED = {"'": "a closing quote", "`": "a closing backtick"}

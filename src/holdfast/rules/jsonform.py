@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from holdfast.errors import RuleError, shown
 from holdfast.rules.grammar import parse
 from holdfast.rules.names import Rank, by_name
 from holdfast.rules.predicate import Cell, Constant, IsNull, Predicate
@@ -24,6 +25,8 @@ def to_json(rule: Rule, rank: Rank = by_name) -> Record:
 
 def from_json(record: Record) -> Rule:
     """The rule of a record; its text is what counts."""
+    if not isinstance(record, dict) or "text" not in record:
+        raise RuleError(f"a rule in JSON is an object with at least `text`, not {shown(record)}")
     return parse(record["text"])
 
 

@@ -6,11 +6,13 @@ from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
 
-from holdfast.errors import RuleError
+from holdfast.errors import RuleError, shown
 from holdfast.rules.names import Rank, Value, by_name, literal_text, quoted
 from holdfast.rules.operator import Op
 
 OTHER_ROW = {"t": "s", "s": "t"}
+MOST_DIGITS = 400  # of a number, before and after the decimal point; floats reach 1e308
+NUMBER_BOUNDS = f"a number of at most {MOST_DIGITS} digits before and {MOST_DIGITS} after the decimal point"
 
 
 @dataclass(frozen=True)
@@ -44,10 +46,7 @@ class Constant:
         if isinstance(value, bool):
             return cls(value, "boolean")
         if isinstance(value, int | float | Decimal):
-            number = Decimal(repr(value)) if isinstance(value, float) else Decimal(value)
-            if not number.is_finite():
-                raise RuleError(f"{value} is not a literal of rules")
-            return cls(Decimal("0") if number == 0 else number, "number")
+            return cls(_bounded(value), "number")
         if isinstance(value, str):
             return cls(value, "text")
         if isinstance(value, datetime):
@@ -55,10 +54,27 @@ class Constant:
             return cls(zoned.astimezone(UTC), "timestamp")
         if isinstance(value, date):
             return cls(value, "date")
-        raise RuleError(f"{value!r} is not a literal of rules")
+        raise RuleError(f"{shown(value)} is not a literal of rules")
 
     def __str__(self) -> str:
         return literal_text(self.value)
+
+
+def _bounded(value: int | float | Decimal) -> Decimal:
+    """A number as rules hold it: finite, exact, and short enough to be printed in full."""
+    if isinstance(value, int) and value.bit_length() > MOST_DIGITS * 4:
+        raise RuleError(f"expected {NUMBER_BOUNDS}")
+    number = Decimal(repr(value)) if isinstance(value, float) else Decimal(value)
+    if not number.is_finite():
+        raise RuleError(f"{value} is not a literal of rules")
+    if number == 0:
+        return Decimal("0")
+    _, digits, exponent = number.as_tuple()
+    assert isinstance(exponent, int)
+    zeros = next(i for i, digit in enumerate(reversed(digits)) if digit)
+    if number.adjusted() >= MOST_DIGITS or -(exponent + zeros) > MOST_DIGITS:
+        raise RuleError(f"expected {NUMBER_BOUNDS}")
+    return number
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ of a schema, `str` with the columns by name.
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import ClassVar
@@ -168,7 +169,7 @@ class Order(_Rule):
     def __post_init__(self) -> None:
         columns = [mark.column for mark in self.left]
         if len(set(columns)) < len(columns):
-            twice = next(c for c in columns if columns.count(c) > 1)
+            twice, _ = Counter(sorted(columns)).most_common(1)[0]
             raise RuleError(f"{quoted(twice)} stands twice on the left of ->")
         if self.right.column in columns:
             raise RuleError(f"{quoted(self.right.column)} stands on both sides of ->")

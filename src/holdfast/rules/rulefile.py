@@ -10,14 +10,13 @@ from io import StringIO
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
-from ruamel.yaml import YAML
-from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator
 
-from holdfast.errors import HoldfastError, RuleError, shown
+from holdfast.errors import HoldfastError, ParseError, RuleError, shown
 from holdfast.rules.grammar import parse, parse_filter
 from holdfast.rules.predicate import Predicate
 from holdfast.rules.rule import Dc, Fd, Ind, Key, Order, Rule
+from holdfast.rules.yaml_document import document_of, round_trip
 from holdfast.table.schema import unknown_name
 
 Status = Literal["suggested", "accepted", "rejected", "retired"]
@@ -46,7 +45,12 @@ class RuleEntry(BaseModel):
     filter: Annotated[str | None, Field(description="only rows with this, such as `t.country = 'DE'`")] = None
     tolerance: Annotated[
         float,
-        Field(ge=0, le=1, description="the share of pairs (rows, for rules about rows) that may violate it (g1)"),
+        Field(
+            ge=0,
+            le=1,
+            strict=True,
+            description="the share of pairs (rows, for rules about rows) that may violate it (g1)",
+        ),
     ] = 0.0
 
     @field_validator("rule")
@@ -83,12 +87,19 @@ def as_entry(rule: Rule | str | RuleEntry, nulls: str = "sql") -> RuleEntry:
     return RuleEntry.model_validate({"id": value.id, "rule": text, "nulls": nulls})
 
 
+def _whole(value: object) -> object:
+    """Keeps true and 1.0, which Python takes for 1, from being a version."""
+    if isinstance(value, bool | float):
+        raise ValueError("Input should be 1")  # noqa: TRY004 (pydantic turns only ValueError into a message)
+    return value
+
+
 class RuleFileModel(BaseModel):
     """A Holdfast rule file."""
 
     model_config = ConfigDict(extra="forbid", title="Holdfast rule file")
 
-    version: Literal[1] = 1
+    version: Annotated[Literal[1], BeforeValidator(_whole)] = 1
     mask: Annotated[
         list[str], Field(description="columns whose values are not shown to people: `ssn` or `people.ssn`")
     ] = []
@@ -130,13 +141,7 @@ class RuleFile:
 
     @classmethod
     def parse(cls, text: str, place: str = "rule file") -> RuleFile:
-        try:
-            document = _yaml().load(text)
-        except MarkedYAMLError as error:
-            line = f", line {error.problem_mark.line + 1}" if error.problem_mark else ""
-            raise RuleError(f"{place}{line}: {error.problem or error}") from None
-        except (YAMLError, TypeError, ValueError) as error:
-            raise RuleError(f"{place}: {error}") from None
+        document = document_of(text, place)
         return cls({} if document is None else document, place)
 
     @classmethod
@@ -186,7 +191,7 @@ class RuleFile:
 
     def text(self) -> str:
         out = StringIO()
-        _yaml().dump(self._document, out)
+        round_trip().dump(self._document, out)
         return out.getvalue()
 
     def save(self, path: str | Path) -> None:
@@ -195,14 +200,6 @@ class RuleFile:
         temporary = target.with_name(f".{target.name}.new")
         temporary.write_text(self.text(), encoding="utf-8")
         temporary.replace(target)
-
-
-def _yaml() -> YAML:
-    yaml = YAML()
-    yaml.preserve_quotes = True
-    yaml.width = 4096
-    yaml.indent(mapping=2, sequence=4, offset=2)
-    return yaml
 
 
 def _entries(document: Any, place: str) -> list[RuleEntry]:
@@ -217,41 +214,65 @@ def _entries(document: Any, place: str) -> list[RuleEntry]:
 def _validated(document: Any, place: str) -> RuleFileModel:
     if not isinstance(document, dict):
         raise RuleError(f"{place}: a rule file is a mapping with `version` and `rules`")
-    if not isinstance(document.get("rules") or [], list):
-        raise RuleError(f"{place}: `rules` is a list")
-    records = []
-    for i, record in enumerate(document.get("rules") or []):
+    records = document.get("rules")
+    if not isinstance(records, list | None):
+        raise RuleError(f"{_line_of(document, 'rules', place)}: `rules` is a list")
+    entries = []
+    for i, record in enumerate(records or []):
         try:
-            records.append({"id": _default_id(record)} | dict(record))
-        except (TypeError, ValueError, KeyError, HoldfastError) as error:
-            raise RuleError(f"{_where(document, i, place)}: {error}") from None
+            entries.append(_entry(record))
+        except HoldfastError as error:
+            raise RuleError(f"{_where(document, i, place)}: {_in_one_line(error)}") from None
     try:
-        return RuleFileModel.model_validate({**document, "rules": records})
-    except HoldfastError as error:
-        raise RuleError(f"{place}: {error}") from None
+        head = RuleFileModel.model_validate({**document, "rules": []})
     except ValidationError as error:
-        first = error.errors()[0]
-        at = [part for part in first["loc"] if part != "rules"]
-        where = _where(document, at[0], place) if at and isinstance(at[0], int) else place
-        field = ".".join(str(part) for part in at if not isinstance(part, int))
-        if first["type"] == "extra_forbidden":
-            known = RuleEntry.model_fields if at and isinstance(at[0], int) else RuleFileModel.model_fields
-            raise RuleError(f"{where}: {unknown_name('field', field, list(known))}") from None
-        raise RuleError(f"{where}: {field}: {first['msg']}, not {shown(first['input'])}") from None
+        field = error.errors()[0]["loc"][0]
+        raise RuleError(f"{_line_of(document, field, place)}: {_wrong(error, RuleFileModel)}") from None
+    return head.model_copy(update={"rules": entries})
 
 
-def _default_id(record: Any) -> str:
-    if not hasattr(record, "keys") or "rule" not in record:
-        raise ValueError("a rule is a mapping with at least `rule`, its text")
-    return parse(str(record["rule"])).id
+def _entry(record: Any) -> RuleEntry:
+    """One rule of a file, with the id that it has or gets."""
+    if not isinstance(record, dict) or "rule" not in record:
+        raise RuleError("a rule is a mapping with at least `rule`, its text")
+    fields = dict(record)
+    if not isinstance(fields["rule"], str):
+        raise RuleError(f"rule: a rule is written as text, not {shown(fields['rule'])}")
+    fields.setdefault("id", parse(fields["rule"]).id)
+    try:
+        return RuleEntry.model_validate(fields)
+    except ValidationError as error:
+        raise RuleError(_wrong(error, RuleEntry)) from None
+
+
+def _wrong(error: ValidationError, model: type[BaseModel]) -> str:
+    """The first thing that is wrong with some fields."""
+    first = error.errors(include_url=False)[0]
+    field = ".".join(str(part) for part in first["loc"])
+    if first["type"] == "extra_forbidden":
+        return unknown_name("field", field, list(model.model_fields))
+    message = first["msg"].removeprefix("Value error, ")
+    return f"{field}: {message}, not {shown(first['input'])}"
+
+
+def _in_one_line(error: HoldfastError) -> str:
+    return error.in_one_line if isinstance(error, ParseError) else str(error)
 
 
 def _where(document: Any, index: int, place: str) -> str:
-    """`rules.yml, line 12`."""
+    """`rules.yml, line 12`; for a rule that was added since the file was read, its number."""
     marks = getattr(document.get("rules"), "lc", None)
-    if marks is None:
+    if marks is None or index not in (marks.data or {}):
         return f"{place}, rule {index + 1}"
     return f"{place}, line {marks.item(index)[0] + 1}"
+
+
+def _line_of(document: Any, field: Any, place: str) -> str:
+    """The same of a field of the file itself."""
+    marks = getattr(document, "lc", None)
+    if marks is None or field not in (marks.data or {}):
+        return place
+    return f"{place}, line {marks.key(field)[0] + 1}"
 
 
 def json_schema() -> dict[str, Any]:

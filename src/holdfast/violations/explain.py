@@ -2,12 +2,16 @@
 
 Violating pairs are the edges of a graph whose nodes are rows. A group is a connected part of it: one wrong zip that
 clashes with 500 rows is one finding. The fewest rows whose removal clears a group are a minimum vertex cover: exact for
-small groups, greedy (the row with most open violations first) for others, and said which.
+small groups, greedy (the row with most open violations first) for others, and said which. Where several choices are
+equally good, the rows that arrived last are to be removed. Where not all violations were listed, small groups are
+completed; what is said about larger ones holds for the violations that were listed, and says so.
 """
 
 from __future__ import annotations
 
+import heapq
 from collections import defaultdict
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from html import escape
 from typing import Any
@@ -25,11 +29,14 @@ from holdfast.violations.listing import names_of
 
 EXACT_UP_TO = 24
 Row = int
+Edge = tuple[Row, Row]
+PartnersOf = Callable[[Row], Iterable[Row]]
 
 
 @dataclass(frozen=True)
 class Cause:
-    """Rows that violate the rule with each other, and the fewest to remove."""
+    """Rows that violate the rule with each other, and what to remove: `exact` says that these are all rows and pairs
+    of the group, and that no fewer rows clear it."""
 
     rows: list[Row]
     pairs: int
@@ -69,14 +76,33 @@ class Explanation:
     def summary(self) -> str:
         """The worst rows, and what they share."""
         lines = []
-        if self.looked_at < self.count:
+        if self.is_partial:
             lines.append(f"  (explained from the first {self.looked_at:,})")
         for row, count in self.worst:
             lines.append(f"  row {row}: in {count:,} violations")
         for (_, pairs, remove, exact), size in zip(self.causes, self.sizes, strict=True):
-            how = "fewest rows" if exact else "a few rows, found greedily,"
-            lines.append(f"  {size} rows share a cause ({pairs} pairs); {how} to remove: {remove}")
+            lines.append(
+                f"  {self.bounded(size, exact)} rows share a cause ({self.bounded(pairs, exact)} pairs); "
+                f"{self.advice(exact)}: {remove}"
+            )
         return "\n".join(lines)
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether there are more violations than were looked at."""
+        return self.looked_at < self.count
+
+    def bounded(self, number: int, exact: bool) -> str:
+        """The size of a cause, which is at least that where not all of it was looked at."""
+        return f"at least {number:,}" if self.is_partial and not exact else f"{number:,}"
+
+    def advice(self, exact: bool) -> str:
+        """What the rows to remove of a cause are."""
+        if exact:
+            return "fewest rows to remove"
+        if self.is_partial:
+            return f"rows to remove for the first {self.looked_at:,} violations, others may have to go too"
+        return "a few rows to remove, found greedily"
 
     def __str__(self) -> str:
         lines = [f"{self.rule}: {self.count:,} violations"]
@@ -90,15 +116,23 @@ class Explanation:
 
 
 def explanation(
-    item: Checked, text: str, count: int, pairs: Pairs, rows: Rows, words: TextDictionary, limit: int
+    item: Checked,
+    text: str,
+    count: int,
+    pairs: Pairs,
+    rows: Rows,
+    words: TextDictionary,
+    limit: int,
+    partners_of: PartnersOf,
 ) -> Explanation:
-    """What is behind these violations of a rule (the first of `count`), with the rows as people know them."""
+    """What is behind these violations of a rule (the first of `count`), with the rows as people know them. A row's
+    partners, in either role, are asked for where not all violations are given."""
 
     def named(ids: list[Row]) -> list[Any]:
         made: list[Any] = names_of(np.array(ids, np.int64), rows, words).to_pylist()
         return made
 
-    found = causes(pairs)[:limit]
+    found = causes(pairs, limit, partners_of if len(pairs) < count else None)
     return Explanation(
         rule=text,
         count=count,
@@ -138,12 +172,29 @@ def worst_rows(pairs: Pairs, most: int) -> list[tuple[Row, int]]:
     return [(int(ids[i]), int(counts[i])) for i in order]
 
 
-def causes(pairs: Pairs) -> list[Cause]:
-    """Connected groups of violating rows, the largest first. O(pairs), but for exact covers of small groups."""
+def causes(pairs: Pairs, most: int | None = None, partners_of: PartnersOf | None = None) -> list[Cause]:
+    """Connected groups of violating rows, those with most pairs first. `partners_of` is given where these are not all
+    pairs; then groups of a few rows are completed with it. O(pairs), but for exact covers of small groups."""
     if pairs.s is None:
         return []
-    edges = _edges(pairs)
+    made: list[Cause] = []
+    completed: set[Row] = set()
+    for edges in _connected(_edges(pairs).tolist()):
+        if len(made) == most:
+            break
+        if edges[0][0] in completed:  # part of a group that is listed already
+            continue
+        whole = edges if partners_of is None else _completed(edges, partners_of)
+        made.append(_cause(edges if whole is None else whole, whole=whole is not None))
+        if partners_of is not None and whole is not None:
+            completed |= set(made[-1].rows)
+    return sorted(made, key=lambda cause: (-cause.pairs, cause.rows))
+
+
+def _connected(edges: Iterable[Edge]) -> list[list[Edge]]:
+    """The edges by connected part, the largest first; equally large ones by their first rows."""
     parent: dict[Row, Row] = {}
+    listed = [(a, b) for a, b in edges]
 
     def root(row: Row) -> Row:
         while parent.setdefault(row, row) != row:
@@ -151,13 +202,29 @@ def causes(pairs: Pairs) -> list[Cause]:
             row = parent[row]
         return row
 
-    for a, b in edges.tolist():
+    for a, b in listed:
         parent[root(a)] = root(b)
-    grouped: dict[Row, list[tuple[Row, Row]]] = defaultdict(list)
-    for a, b in edges.tolist():
+    grouped: dict[Row, list[Edge]] = defaultdict(list)
+    for a, b in listed:
         grouped[root(a)].append((a, b))
-    made = [_cause(group) for group in grouped.values()]
-    return sorted(made, key=lambda cause: (-cause.pairs, cause.rows))
+    return sorted(grouped.values(), key=lambda group: (-len(group), group))
+
+
+def _completed(edges: list[Edge], partners_of: PartnersOf) -> list[Edge] | None:
+    """All pairs of the group that these pairs are part of; None where that has more rows than an exact cover takes."""
+    to_ask, seen = sorted(_rows_of(edges)), _rows_of(edges)
+    whole: set[Edge] = set()
+    while to_ask and len(seen) <= EXACT_UP_TO:
+        row = to_ask.pop()
+        partners = set(partners_of(row))
+        whole |= {(min(row, other), max(row, other)) for other in partners}
+        to_ask += sorted(partners - seen)
+        seen |= partners
+    return sorted(whole) if len(seen) <= EXACT_UP_TO else None
+
+
+def _rows_of(edges: Iterable[Edge]) -> set[Row]:
+    return {row for edge in edges for row in edge}
 
 
 def _edges(pairs: Pairs) -> np.ndarray:
@@ -168,47 +235,85 @@ def _edges(pairs: Pairs) -> np.ndarray:
     return np.unique(both, axis=0)
 
 
-def _cause(edges: list[tuple[Row, Row]]) -> Cause:
-    rows = sorted({row for edge in edges for row in edge})
-    exact = len(rows) <= EXACT_UP_TO
-    remove = smallest_cover(edges) if exact else greedy_cover(edges)
-    return Cause(rows, len(edges), sorted(remove), exact)
+def _cause(edges: list[Edge], *, whole: bool) -> Cause:
+    rows = sorted(_rows_of(edges))
+    small = len(rows) <= EXACT_UP_TO
+    remove = smallest_cover(edges) if small else greedy_cover(edges)
+    return Cause(rows, len(edges), sorted(remove), whole and small)
 
 
-def greedy_cover(edges: list[tuple[Row, Row]]) -> set[Row]:
-    """Rows that touch every edge: again and again the one with most open edges. O(edges log edges)."""
-    open_edges: dict[Row, set[Row]] = defaultdict(set)
+def greedy_cover(edges: Iterable[Edge]) -> set[Row]:
+    """Rows that touch every edge: again and again the one with most open edges, of equal ones the one that arrived
+    last. O(edges log edges).
+
+    >>> greedy_cover([(1, 2)]), greedy_cover([(1, 2), (1, 3)])
+    ({2}, {1})
+    """
+    neighbours: dict[Row, set[Row]] = defaultdict(set)
     for a, b in edges:
-        open_edges[a].add(b)
-        open_edges[b].add(a)
+        neighbours[a].add(b)
+        neighbours[b].add(a)
+    waiting = [(-len(others), -row) for row, others in neighbours.items()]
+    heapq.heapify(waiting)
     cover: set[Row] = set()
-    while any(open_edges.values()):
-        row = max(open_edges, key=lambda r: (len(open_edges[r]), -r))
-        for other in open_edges.pop(row):
-            open_edges[other].discard(row)
-        cover.add(row)
+    while waiting:
+        degree, negative = heapq.heappop(waiting)
+        others = neighbours[-negative]
+        if not others or len(others) != -degree:  # nothing open any more, or an entry from before edges were covered
+            continue
+        cover.add(-negative)
+        neighbours[-negative] = set()
+        for other in others:
+            neighbours[other].discard(-negative)
+            heapq.heappush(waiting, (-len(neighbours[other]), -other))
     return cover
 
 
-def smallest_cover(edges: list[tuple[Row, Row]]) -> set[Row]:
-    """The fewest rows that touch every edge, by branching on the row with most open edges: in or out."""
-    best = greedy_cover(edges)
+def smallest_cover(edges: Iterable[Edge]) -> set[Row]:
+    """The fewest rows that touch every edge. Of all such choices the latest by arrival: sorted from the newest row to
+    the oldest, it is the largest. Exponential in the number of rows, at worst.
 
-    def branch(left: list[tuple[Row, Row]], chosen: set[Row]) -> None:
-        nonlocal best
-        if len(chosen) >= len(best):
-            return
-        if not left:
-            best = chosen
-            return
-        degree: dict[Row, int] = defaultdict(int)
-        for a, b in left:
-            degree[a] += 1
-            degree[b] += 1
-        row = max(degree, key=lambda r: (degree[r], -r))
-        neighbours = {b if a == row else a for a, b in left if row in (a, b)}
-        branch([e for e in left if row not in e], chosen | {row})
-        branch([e for e in left if not neighbours & set(e)], chosen | neighbours)
+    >>> smallest_cover([(1, 2)]), smallest_cover([(1, 2), (2, 3), (3, 4)])
+    ({2}, {2, 4})
+    """
+    listed = list(edges)
+    rows = sorted(_rows_of(listed))
+    place = {row: i for i, row in enumerate(rows)}
+    neighbours = [0] * len(rows)
+    for a, b in listed:
+        neighbours[place[a]] |= 1 << place[b]
+        neighbours[place[b]] |= 1 << place[a]
+    still_open = (1 << len(rows)) - 1
+    allowed = _cover_size(still_open, neighbours)
+    cover: set[Row] = set()
+    for i in reversed(range(len(rows))):  # the newest row that some smallest cover has, then the next
+        mine = 1 << i
+        if not (still_open & mine and neighbours[i] & still_open):
+            continue
+        if _cover_size(still_open & ~mine, neighbours) == allowed - 1:
+            cover.add(rows[i])
+            still_open, allowed = still_open & ~mine, allowed - 1
+        else:  # it stays, so all its partners go
+            partners = neighbours[i] & still_open
+            cover |= {rows[k] for k in _places(partners)}
+            still_open, allowed = still_open & ~partners & ~mine, allowed - partners.bit_count()
+    return cover
 
-    branch(list(dict.fromkeys(edges)), set())
-    return best
+
+def _cover_size(still_open: int, neighbours: list[int]) -> int:
+    """The size of a smallest cover of the edges between these rows (bits), by branching on the row with most of them:
+    it goes, or all its partners do."""
+    degree, row = (
+        max(((neighbours[i] & still_open).bit_count(), i) for i in _places(still_open)) if still_open else (0, 0)
+    )
+    if degree == 0:
+        return 0
+    without = 1 + _cover_size(still_open & ~(1 << row), neighbours)
+    if degree == 1:  # separate pairs: either row will do
+        return without
+    partners = neighbours[row] & still_open
+    return min(without, degree + _cover_size(still_open & ~partners & ~(1 << row), neighbours))
+
+
+def _places(bits: int) -> list[int]:
+    return [i for i in range(bits.bit_length()) if bits >> i & 1]

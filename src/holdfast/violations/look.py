@@ -11,7 +11,7 @@ import numpy as np
 
 from holdfast.indexes.pairs import Ids, Pairs
 from holdfast.indexes.rowtest import Mask, pairs_that_satisfy, rows_that_satisfy
-from holdfast.rules.bind import Schemas, table_of
+from holdfast.rules.bind import Schemas, is_symmetric, table_of
 from holdfast.rules.rule import Ind, as_dc
 from holdfast.table.compare import common_codes
 from holdfast.table.dictionary import NULL, Codes, TextDictionary
@@ -100,11 +100,30 @@ class Look:
         """Violations with their rows."""
         return shown(self.item, pairs, self._rows, self._words)
 
-    def explain(self, limit: int = 10, look_at: int = LOOK_AT, text: str | None = None) -> Explanation:
-        """The worst rows, their clashes and causes, from the first `look_at` violations."""
+    def explain(
+        self, limit: int = 10, look_at: int = LOOK_AT, text: str | None = None, *, mirrored: bool = False
+    ) -> Explanation:
+        """The worst rows, their clashes and causes, from the first `look_at` violations. `mirrored`: for a text that
+        has t and s the other way round."""
         pairs = self._detector.pairs(self._number, self._rows, look_at)
+        if mirrored and pairs.s is not None:
+            pairs = Pairs(pairs.s, pairs.t).ordered()
         shown = self.item.rule.as_written if text is None else text
-        return explanation(self.item, shown, self.count, pairs, self._rows, self._words, limit)
+        return explanation(
+            self.item, shown, self.count, pairs, self._rows, self._words, limit, partners_of=self._partners_of
+        )
+
+    def _partners_of(self, row: int) -> list[int]:
+        """The rows with which a live row violates the rule, in either role. O(rows) where the roles differ."""
+        rule = self.item.rule
+        if isinstance(rule, Ind) or self.item.is_single:
+            return []
+        if is_symmetric(as_dc(rule)):
+            found = self._detector.partners(self._number, np.array([row], np.int64), self._rows)
+        else:
+            found = of_row(self.item, row, {self.table: self._rows}, self._words)
+        assert found.s is not None
+        return [int(other) for other in np.where(found.t == row, found.s, found.t)]
 
 
 def shown(item: Checked, pairs: Pairs, rows: Rows, words: TextDictionary) -> list[Violation]:
