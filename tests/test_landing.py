@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import random
 import tempfile
 from collections import Counter
 from pathlib import Path
@@ -15,9 +14,8 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from holdfast import HoldfastError, Rulebook
+from holdfast import Rulebook
 from holdfast.pipeline.config import Pipeline
-from holdfast.pipeline.landing import Applied, Landing, Standing
 from holdfast.pipeline.stream import watch
 from holdfast.store.disk import Disk
 from tests.conftest import cases
@@ -63,8 +61,8 @@ class Disks:
 
 
 class World:
-    """A landing directory and its rulebook, beside what must be true of them. Each content has a token of its own, which
-    is the one row that it inserts; the table has no key, so a file that is applied twice shows."""
+    """A landing directory and its rulebook, beside what must be true of them. Each content has a token of its own,
+    which is the one row that it inserts; the table has no key, so a file that is applied twice shows."""
 
     def __init__(self, home: Path, spark) -> None:
         self.home, self.spark, self.tokens = home, spark, 0
@@ -172,14 +170,11 @@ class World:
             assert f"{self.home}/landing/{name}" in bad if poison else found or f"{self.home}/landing/{name}" in bad
 
 
+ANY_FOLDER, ANY_NAME, ANY_DATE = st.sampled_from(FOLDERS), st.sampled_from(NAMES), st.sampled_from(DATES)
 STEPS = st.lists(
     st.one_of(
-        st.tuples(
-            st.just("drop"), st.sampled_from(FOLDERS), st.sampled_from(NAMES), st.sampled_from(FORMS), st.sampled_from(DATES)
-        ),
-        st.tuples(
-            st.just("poison"), st.sampled_from(FOLDERS), st.sampled_from(NAMES), st.sampled_from(POISON), st.sampled_from(DATES)
-        ),
+        st.tuples(st.just("drop"), ANY_FOLDER, ANY_NAME, st.sampled_from(FORMS), ANY_DATE),
+        st.tuples(st.just("poison"), ANY_FOLDER, ANY_NAME, st.sampled_from(POISON), ANY_DATE),
         st.tuples(st.just("rewrite"), st.integers(0, 99), st.sampled_from(DATES)),
         st.tuples(st.just("remove"), st.integers(0, 99)),
         st.tuples(st.just("copy"), st.integers(0, 99), st.sampled_from(FOLDERS), st.sampled_from(DATES)),

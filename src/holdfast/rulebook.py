@@ -134,7 +134,7 @@ class Rulebook:
         )
 
     def _planner(self, name: str, rows: Rows, options: TableOptions) -> Planner:
-        masked = [column for column in rows.schema.names if {column, f"{name}.{column}"} & self.masked]
+        masked = any({column, f"{name}.{column}"} & self.masked for column in rows.schema.names)
         only_inserts = self._options.get("only_inserts", False)
         return Planner(
             name, rows, self._words, options.declared, options.ignored, only_inserts=only_inserts, masked=masked
@@ -325,7 +325,7 @@ class Rulebook:
         try:
             with discreet(bool(self.masked)):
                 parts = by_table(change, self._tables)
-            effects = self._plan_widening(parts, known, quarantine=on_error == "quarantine")
+                effects = self._plan_widening(parts, known, quarantine=on_error == "quarantine")
             version = self.version + 1
             with self._detecting():
                 changes = {name: self._row_change(name, effect.delta) for name, effect in effects.items()}
@@ -758,7 +758,7 @@ class Rulebook:
         return str(self._options["rule_nulls"])
 
     def found(self, kind: str | None = None) -> RuleSet:
-        """The rules that were found to hold, all or of one kind: the minimal ones of the kinds that the book follows."""
+        """The rules that were found to hold, all or of one kind: the minimal ones of the kinds that are followed."""
         self._require_usable()
         rules = self._found.rules(self._rows)
         return rules if kind is None else rules.of(kind)

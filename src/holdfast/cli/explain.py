@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Annotated
 
 import typer
@@ -29,7 +30,7 @@ def explain_command(
     directory: Directory,
     rule: Annotated[str | None, typer.Argument(help="A rule, by id or text; any, not only those checked.")] = None,
     row: Annotated[
-        str | None, typer.Option("--row", help="A row instead: its key (a,b for two columns), or its id without key.")
+        str | None, typer.Option("--row", help="A row instead: its key (a,b for two columns), or #17: its id.")
     ] = None,
     table: Annotated[str | None, typer.Option(help="The row's table, where there are several.")] = None,
     limit: Annotated[int, typer.Option(min=1, help="How many rows, causes and clashes.")] = 10,
@@ -49,7 +50,7 @@ def explain_command(
         mask = Mask.of(book)
         if row is not None:
             name = table or next(iter(book.schemas))
-            _explain_row(book, book.row_named(row, table), name, limit, mask, format, whole)
+            _explain_row(book, _row_id(book, row, name, mask), name, limit, mask, format, whole)
             return
         assert rule is not None
         look = look_at(book, rule)
@@ -58,6 +59,16 @@ def explain_command(
             return
         entry = Decisions.of(book).known(rule)
         _explain_rule(look, None if entry is None else entry.filter, limit, mask, format, whole)
+
+
+def _row_id(book: Rulebook, text: str, table: str, mask: Mask) -> int:
+    """The id of a row: given as #17, or found by its key."""
+    if re.fullmatch("#[0-9]{1,18}", text):
+        if book.row(table, int(text[1:])) is None:
+            raise HoldfastError(f"{table} has no row {text}")
+        return int(text[1:])
+    mask.require_by_key(table)
+    return book.row_named(text, table)
 
 
 def _explain_rule(look: Look, where: str | None, limit: int, mask: Mask, format: Format, whole: bool) -> None:

@@ -82,7 +82,8 @@ def _say_hidden(config: Pipeline, log: Console) -> None:
         names = Landing(config.source.path).hidden()
         if names:
             first = ", ".join(names[:_SHOWN]) + (", ..." if len(names) > _SHOWN else "")
-            log.print(f"{counted(len(names), 'hidden file')} (. or _ first) left: {first}", highlight=False, markup=False)
+            text = f"{counted(len(names), 'file')} left, hidden by a leading . or _: {first}"
+            log.print(text, highlight=False, markup=False)
 
 
 def _alerts(book: Rulebook, entry: RuleEntry) -> bool:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from holdfast.errors import Place, ReadError, SchemaError, shown
+from holdfast.errors import Place, ReadError, SchemaError, cell, detail, shown
 from holdfast.table.change import DELETE, UPSERT, Feed, Part
 from holdfast.table.kind import Kind
 from holdfast.table.net import Bad
@@ -91,7 +91,7 @@ def _add(by_table: dict[str, _Rows], place: str, text: str, tables: Mapping[str,
     if not key:
         raise SchemaError(f"table {shown(name)}: Debezium events need a key")
     if operation not in ("c", "u", "r", "d"):
-        raise ReadError(f"{place}: {shown(operation)} is not an operation that Debezium has")
+        raise ReadError(f"{place}: {cell(operation)} is not an operation that Debezium has")
     kept = by_table.setdefault(name, _Rows())
     if operation == "d":
         kept.add(DELETE, _row(before, "before", place, schema), place)
@@ -113,7 +113,7 @@ def _row(row: Any, name: str, place: str, schema: Schema) -> dict[str, Any]:
             made[column] = _value(value, schema.column(column)) if column in schema else value
         except (ValueError, TypeError, ArithmeticError):
             kind = schema.column(column).type_text
-            raise ReadError(f"{place}: column {shown(column)}: {shown(value)} is not a {kind}") from None
+            raise ReadError(f"{place}: column {shown(column)}: {cell(value)} is not a {kind}") from None
     return made
 
 
@@ -137,7 +137,7 @@ def _array(values: list[Any], source: str, column: str) -> pa.Array:
     try:
         return pa.array(values)
     except (pa.ArrowException, OverflowError) as error:
-        raise ReadError(f"{source}, column {shown(column)}: {error}") from None
+        raise ReadError(f"{source}, column {cell(column)}: {detail(error)}") from None
 
 
 def _value(value: Any, column: Column) -> Any:

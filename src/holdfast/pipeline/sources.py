@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from holdfast.errors import HoldfastError, Place, ReadError
+from holdfast.errors import HoldfastError, Place, ReadError, detail
 from holdfast.executors.spark import quoted
 from holdfast.pipeline.config import DebeziumSource, DeltaSource, FilesSource, JdbcSource, KafkaSource, Pipeline
 from holdfast.pipeline.debezium import feeds_of
@@ -123,7 +123,7 @@ def read_change_file(path: Path, _: Tables, __: bool) -> Content:
     except HoldfastError:
         raise
     except (Exception, RecursionError) as error:  # whatever a damaged file does to a parser
-        raise ReadError(f"{path}: cannot be read: {type(error).__name__}: {error}") from error
+        raise ReadError(f"{path}: cannot be read: {type(error).__name__}: {detail(error)}") from error
 
 
 def _read_debezium_file(path: Path, tables: Tables, quarantine: bool) -> Content:
@@ -131,7 +131,7 @@ def _read_debezium_file(path: Path, tables: Tables, quarantine: bool) -> Content
         with path.open(encoding="utf-8") as file:
             lines: list[tuple[str, str | None]] = [(f"{path}, line {i}", x) for i, x in enumerate(file, start=1)]
     except (OSError, UnicodeDecodeError) as error:
-        raise ReadError(f"{path}: cannot be read: {error}") from error
+        raise ReadError(f"{path}: cannot be read: {detail(error)}") from error
     return _debezium(lines, tables, str(path), quarantine)
 
 
@@ -192,7 +192,7 @@ def _changed_row(text: str | None) -> Record:
     try:
         row = json.loads(text or "null")
     except (ValueError, RecursionError) as error:
-        raise ReadError(f"not JSON: {error}") from None
+        raise ReadError(f"not JSON: {detail(error)}") from None
     if not isinstance(row, dict) or CHANGE_TYPE not in row:
         raise ReadError(f"not a changed row: it has no {CHANGE_TYPE}")
     return row

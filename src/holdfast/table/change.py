@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from holdfast.errors import HoldfastError, Place, ReadError, SchemaError, shown
+from holdfast.errors import HoldfastError, Place, ReadError, SchemaError, cell, shown
 from holdfast.table.options import TableOptions
 from holdfast.table.read import JSON_NAMES, LONE_NAME, RowsSource, Source, read, read_json_texts
 from holdfast.table.schema import unknown_name
@@ -222,7 +222,7 @@ def _types(place: Place, values: pa.ChunkedArray, rows: npt.NDArray[np.int64]) -
     if known.null_count:
         at = int(pc.index(known.is_null(), True).as_py())
         raise ReadError(
-            f"{place.row(int(rows[at]))}: {shown(values[at].as_py())} is not a {CHANGE_TYPE}; "
+            f"{place.row(int(rows[at]))}: {cell(values[at].as_py())} is not a {CHANGE_TYPE}; "
             f"one of {', '.join(CHANGE_TYPES)} is expected"
         )
     return np.asarray(known.to_numpy().astype(np.int8))

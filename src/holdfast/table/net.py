@@ -8,7 +8,7 @@ the row it took on to its new value.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -42,24 +42,19 @@ class Drift:
 
 @dataclass(frozen=True)
 class Reason:
-    """Why a row cannot be applied: in full, and without the values of the columns that the full text quotes."""
+    """Why a row cannot be applied: in full, and without the values that the full text quotes."""
 
     full: str
     plain: str
-    quotes: tuple[str, ...] = ()
-
-    def text(self, masked: Collection[str]) -> str:
-        """The full text, unless it quotes a masked column."""
-        return self.plain if any(column in masked for column in self.quotes) else self.full
 
     def prefixed(self, words: str) -> Reason:
-        return Reason(words + self.full, words + self.plain, self.quotes)
+        return Reason(words + self.full, words + self.plain)
 
 
 @dataclass(frozen=True)
 class Bad:
     """Something that cannot be applied: a row, or a whole file: where it stands, what it is, why. `plain` is the reason
-    without values, for who must not see those of the columns that `reason` quotes; None: of any column."""
+    without values, for who must not see them."""
 
     table: str | None
     place: str
@@ -67,7 +62,6 @@ class Bad:
     values: dict[str, object]
     reason: str
     plain: str
-    quotes: tuple[str, ...] | None = None
 
     @classmethod
     def unread(cls, place: str, reason: str, values: dict[str, object] | None = None) -> Bad:
@@ -151,12 +145,12 @@ class Planner:
         ignored: Sequence[str] = (),
         *,
         only_inserts: bool = False,
-        masked: Collection[str] = (),
+        masked: bool = False,
     ) -> None:
         """`declared` columns are cast to their kind, `ignored` ones are passed over. `only_inserts`: nothing may be
-        deleted or changed. `masked`: columns whose values messages do not quote."""
+        deleted or changed. `masked`: messages quote no values."""
         self.name, self.rows, self.words, self._only_inserts = name, rows, words, only_inserts
-        self._masked = frozenset(masked)
+        self._masked = masked
         self.declared, self.ignored = declared, frozenset(ignored)
         self._few = FewRows(rows.schema, words)
         self._known_types: pa.Schema | None = None  # Arrow types that were seen to fit, in the order of the columns
@@ -242,10 +236,7 @@ class Planner:
             raise SchemaError(f"{source.place.source}: {error}") from None
         if tuple(source.table.schema.names) == schema.names and not source.textual and not self.declared:
             self._known_types = source.table.schema
-        reasons = {
-            problem.row: Reason(str(problem), problem.without_value(), (problem.column,))
-            for problem in reversed(encoded.problems)
-        }
+        reasons = {problem.row: Reason(str(problem), problem.without_value()) for problem in reversed(encoded.problems)}
         count, types = len(encoded), part.types
         sign = np.where((types == DELETE) | (types == BEFORE), -1, 1).astype(np.int8)
         return _Events(
@@ -396,9 +387,8 @@ class Planner:
 
     def _keyed(self, events: _Events, event: int, text: str) -> Reason:
         """A reason with the row's key (or its values) where `{}` stands."""
-        names = tuple(self._identity())
-        plain = f"({', '.join(names[:8])})"
-        return Reason(text.format(self._shown_key(events, event)), text.format(plain), names)
+        plain = f"({', '.join(self._identity()[:8])})"
+        return Reason(text.format(self._shown_key(events, event)), text.format(plain))
 
     def _repeats(self, events: _Events, event: int) -> Reason:
         verb = "inserts" if events.sign[event] > 0 else "deletes"
@@ -411,13 +401,17 @@ class Planner:
         verb = "updates" if events.partner[event] >= 0 else "deletes"
         return self._keyed(events, event, verb + " a row that is not there: {}")
 
+    def _told(self, reason: Reason) -> str:
+        """A reason for people. Where a column is masked it has no values: a bad row may have them in wrong columns."""
+        return reason.plain if self._masked else reason.full
+
     def _refuse(self, parts: list[Part], events: _Events, reasons: Reasons) -> None:
         first = min(reasons)
         place = parts[events.part[first]].source.place.row(int(events.row[first]))
         more = f" (and {len(reasons) - 1} more such rows)" if len(reasons) > 1 else ""
         error = ValueRefused if events.reasons else ChangeRefused
         raise error(
-            f"{place}{', ' if events.reasons else ': '}{reasons[first].text(self._masked)}{more}; "
+            f"{place}{', ' if events.reasons else ': '}{self._told(reasons[first])}{more}; "
             f"the batch was refused as a whole"
         )
 
@@ -429,8 +423,8 @@ class Planner:
             reason = reasons.get(event) or reasons[int(events.partner[event])].prefixed("its other half: ")
             kind = int(part.types[row])
             change_type = CHANGE_TYPES[kind] if kind < len(CHANGE_TYPES) else "upsert"
-            place, text = part.source.place.row(row), reason.text(self._masked)
-            made.append(Bad(self.name, place, change_type, values, text, reason.plain, reason.quotes))
+            place, text = part.source.place.row(row), self._told(reason)
+            made.append(Bad(self.name, place, change_type, values, text, reason.plain))
         return made
 
 

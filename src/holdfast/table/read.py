@@ -19,7 +19,7 @@ import pyarrow.feather
 import pyarrow.json
 import pyarrow.parquet
 
-from holdfast.errors import Place, ReadError, SchemaError, ValueRefused, shown
+from holdfast.errors import Place, ReadError, SchemaError, ValueRefused, cell, detail, shown
 from holdfast.table.kind import Kind
 from holdfast.table.parse import decimal_scale, infer_column
 from holdfast.table.read_csv import read_csv
@@ -84,7 +84,7 @@ class RowsSource(Source):
             for i, row in enumerate(self.rows):
                 if not isinstance(row, tuple | list) or len(row) != len(names):
                     raise ReadError(
-                        f"{self.place.row(i)}: {shown(row)} is not a row; {len(names)} values or a mapping are expected"
+                        f"{self.place.row(i)}: {cell(row)} is not a row; {len(names)} values or a mapping are expected"
                     )
                 for column, value in zip(values, row, strict=True):
                     column.append(value)
@@ -94,7 +94,7 @@ class RowsSource(Source):
         try:
             return pa.array(values)
         except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
-            raise ReadError(f"{self.place.source}, column {shown(name)}: {error}") from error
+            raise ReadError(f"{self.place.source}, column {shown(name)}: {detail(error)}") from error
 
 
 def read(data: Any, name: str | None = None, names: Sequence[str] = ()) -> Source:
@@ -141,7 +141,7 @@ def _to_arrow(data: Any, name: str) -> pa.Table:
         if hasattr(data, "__arrow_c_stream__"):
             return pa.table(data)
     except (pa.ArrowException, ValueError, AttributeError, TypeError) as error:
-        raise ReadError(f"table {shown(name)} cannot be read: {error}") from error
+        raise ReadError(f"table {shown(name)} cannot be read: {detail(error)}") from error
     raise ReadError(
         f"table {shown(name)}: a {type(data).__name__} is not a table; give a pandas, Polars, Arrow, DuckDB or Spark "
         f"table, or a path"
@@ -152,7 +152,7 @@ def _with_distinct_names(table: pa.Table, place: str) -> pa.Table:
     names = table.schema.names
     if len(set(names)) < len(names):
         twice = next(n for n in names if names.count(n) > 1)
-        raise ReadError(f"{place}: column {shown(twice)} stands twice")
+        raise ReadError(f"{place}: column {cell(twice)} stands twice")
     return table
 
 
@@ -165,9 +165,9 @@ def _read_path(path: Path, name: str) -> Source:
     try:
         table = (reader or _read_parquet)(path)
     except pa.ArrowInvalid as error:
-        raise ReadError(f"{path}: {error}") from error
+        raise ReadError(f"{path}: {detail(error)}") from error
     except (OSError, UnicodeDecodeError) as error:
-        raise ReadError(f"{path}: cannot be read: {error}") from error
+        raise ReadError(f"{path}: cannot be read: {detail(error)}") from error
     return Source(name, _with_distinct_names(table, str(path)), Place(str(path)), textual=reader is read_csv)
 
 
@@ -190,7 +190,7 @@ def read_json_texts(path: Path) -> Source:
     except FileNotFoundError:
         raise ReadError(f"{path}: there is no such file") from None
     except (OSError, UnicodeDecodeError) as error:
-        raise ReadError(f"{path}: cannot be read: {error}") from error
+        raise ReadError(f"{path}: cannot be read: {detail(error)}") from error
     names = list(dict.fromkeys(name for row in rows for name in row))
     columns = {name: _json_column(path, name, [row.get(name) for row in rows]) for name in names}
     return Source(path.stem, pa.table(columns), Place(str(path)), textual=True)
@@ -200,9 +200,9 @@ def _json_row(line: str, place: str) -> dict[str, Any]:
     try:
         row = json.loads(line, parse_float=str)
     except ValueError as error:
-        raise ReadError(f"{place}: not JSON: {error}") from None
+        raise ReadError(f"{place}: not JSON: {detail(error)}") from None
     if not isinstance(row, dict):
-        raise ReadError(f"{place}: {shown(row)} is not a row; an object is expected")
+        raise ReadError(f"{place}: {cell(row)} is not a row; an object is expected")
     return row
 
 
@@ -212,7 +212,7 @@ def _json_column(path: Path, name: str, values: list[Any]) -> pa.Array:
     try:
         return pa.array(values)
     except (pa.ArrowException, OverflowError) as error:
-        raise ReadError(f"{path}, column {shown(name)}: {error}") from None
+        raise ReadError(f"{path}, column {shown(name)}: {detail(error)}") from None
 
 
 def _read_feather(path: Path) -> pa.Table:
@@ -293,5 +293,5 @@ def _cast(source: Source, column: Column, values: pa.ChunkedArray) -> pa.Chunked
         return values.cast(column.arrow_type)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise ValueRefused(
-            f"{source.place.source}, column {shown(column.name)}: cannot be read as {column.type_text}: {error}"
+            f"{source.place.source}, column {shown(column.name)}: cannot be read as {column.type_text}: {detail(error)}"
         ) from error

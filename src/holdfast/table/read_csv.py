@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.csv
 
-from holdfast.errors import ReadError, shown
+from holdfast.errors import ReadError, cell, detail
 
 _HEADER_BLOCKS = (1 << 20, 1 << 24, 1 << 28, 2**31 - 1)
 _BLOCKS = _HEADER_BLOCKS[1:]  # of bytes that are parsed at once; a row may be as long as one
@@ -26,7 +26,7 @@ def read_csv(path: Path) -> pa.Table:
             return _with_header(path, _cells(path, width, block))
         except pa.ArrowInvalid as error:
             if not any(sign in str(error) for sign in _TOO_LONG):
-                reason = _wrong_encoding(path) or _ragged(path, width) or f"{path}: {error}"
+                reason = _wrong_encoding(path) or _ragged(path, width) or f"{path}: {detail(error)}"
                 raise ReadError(reason) from error
     raise ReadError(f"{path}: a row is longer than {block:,} bytes; is there a quote that is never closed?")
 
@@ -80,7 +80,7 @@ def _with_header(path: Path, cells: pa.Table) -> pa.Table:
     names = [text if text.strip() else f"column_{i + 1}" for i, text in enumerate(texts)]
     if len(set(names)) < len(names):
         twice = next(n for n in names if names.count(n) > 1)
-        raise ReadError(f"{path}: column {shown(twice)} stands twice in the header")
+        raise ReadError(f"{path}: column {cell(twice)} stands twice in the header")
     return cells.slice(1).rename_columns(names)
 
 
@@ -91,7 +91,7 @@ def _ragged(path: Path, width: int) -> str | None:
             rows = csv.reader(file)
             for row in rows:
                 if row and len(row) != width:
-                    return f"{path}, line {rows.line_num}: {len(row)} cells instead of {width}: {shown(','.join(row))}"
+                    return f"{path}, line {rows.line_num}: {len(row)} cells instead of {width}: {cell(','.join(row))}"
     except (csv.Error, UnicodeDecodeError):
         pass  # then Arrow's message has to do
     return None
@@ -106,5 +106,5 @@ def _wrong_encoding(path: Path) -> str | None:
             except UnicodeDecodeError as error:
                 bad = line[error.start : error.start + 8]
                 place = f"{path}, line {number}, byte {error.start + 1} of the line"
-                return f"{place}: {bad!r} is not UTF-8; convert the file to UTF-8"
+                return f"{place}: {cell(bad)} is not UTF-8; convert the file to UTF-8"
     return None

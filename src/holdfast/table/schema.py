@@ -11,7 +11,7 @@ from functools import cached_property
 
 import pyarrow as pa
 
-from holdfast.errors import SchemaError, shown
+from holdfast.errors import SchemaError, cell, shown
 from holdfast.table.kind import Kind
 
 LARGEST_SCALE = 18
@@ -112,9 +112,9 @@ def unknown_name(what: str, name: str, known: Sequence[str]) -> str:
     """`unknown column 'citty'; did you mean 'city'?`"""
     near = difflib.get_close_matches(name, known, n=3)
     if near:
-        return f"unknown {what} {shown(name)}; did you mean {', '.join(map(shown, near))}?"
+        return f"unknown {what} {cell(name)}; did you mean {', '.join(map(shown, near))}?"
     listed = ", ".join(known[:12]) + (", ..." if len(known) > 12 else "")
-    return f"unknown {what} {shown(name)}; there are: {listed}"
+    return f"unknown {what} {cell(name)}; there are: {listed}"
 
 
 def column_of_type_text(name: str, text: str) -> Column:

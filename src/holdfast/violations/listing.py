@@ -92,6 +92,10 @@ class Asked:
     number: int
     mirrored: bool
 
+    def turned(self, pairs: Pairs) -> Pairs:
+        """The pairs as the asker's text says them."""
+        return Pairs(pairs.s, pairs.t).ordered() if self.mirrored and pairs.s is not None else pairs
+
 
 class RuleNames:
     """Finds checked rules by id, by text, or by value."""

@@ -67,19 +67,17 @@ class Mask:
         """What rows are called, in lists."""
         return [self.name(table, name, row) for name, row in zip(names, ids, strict=True)]
 
+    def hides_any(self, table: str) -> bool:
+        """Whether a table has a masked column."""
+        return table not in self._tables or any(self.hides(table, c) for c in self._tables[table].schema.names)
+
     def quarantined(self, record: Mapping[str, Any]) -> dict[str, Any]:
-        """A record of what was quarantined: its values, and the reason where that quotes them."""
+        """A record of what was quarantined. Of a table with a masked column nothing is quoted: a bad row may have its
+        values in the wrong columns."""
         table, values = record["table"], record["values"]
-        if not self._columns:
+        if not self._columns or (table is not None and not self.hides_any(table)):
             return dict(record)
-        if table is None:  # what is not even a row may be anything
-            return {**record, "values": dict.fromkeys(values, HIDDEN), "reason": record.get("plain") or HIDDEN}
-        quotes = record.get("quotes")
-        told = quotes is not None and not any(self.hides(table, column) for column in quotes)
-        reason = record["reason"] if told else record.get("plain") or HIDDEN
-        known = self._tables[table].schema if table in self._tables else ()
-        safe = {c: v if c in known and not self.hides(table, c) else HIDDEN for c, v in values.items()}
-        return {**record, "values": safe, "reason": reason}
+        return {**record, "values": dict.fromkeys(values, HIDDEN), "reason": record.get("plain") or HIDDEN}
 
     def require_by_key(self, table: str) -> None:
         """Refuses to look rows up by a key that is masked: the answer would tell whether a value is there."""
