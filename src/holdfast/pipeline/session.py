@@ -49,10 +49,10 @@ def local_session(
     try:
         from pyspark.sql import SparkSession
     except ImportError:
-        raise NotAvailable("this needs Spark: pip install 'holdfast[spark]'") from None
+        raise NotAvailable("this needs Spark: pip install 'holdfast-data[spark]'") from None
     java = find_java()
     if java is None:
-        raise NotAvailable("Spark needs Java 17 or newer: set JAVA_HOME, or pip install 'holdfast[jre]'")
+        raise NotAvailable("Spark needs Java 17 or newer: set JAVA_HOME, or pip install 'holdfast-data[jre]'")
     os.environ["JAVA_HOME"] = str(java.home)
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")

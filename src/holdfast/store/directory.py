@@ -147,7 +147,7 @@ class RemoteDirectory:
         try:
             import fsspec
         except ImportError:
-            raise NotAvailable(f"{url}: object stores need fsspec: pip install 'holdfast[cloud]'") from None
+            raise NotAvailable(f"{url}: object stores need fsspec: pip install 'holdfast-data[cloud]'") from None
         self._url = url.rstrip("/")
         self._fs: Any
         self._fs, root = fsspec.core.url_to_fs(self._url)

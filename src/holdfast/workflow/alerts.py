@@ -105,7 +105,7 @@ def send(name: str, alerts: Sequence[Alert], urls: Sequence[str]) -> None:
     try:
         import apprise
     except ImportError:
-        raise NotAvailable("alerts need Apprise: pip install 'holdfast[alerts]'") from None
+        raise NotAvailable("alerts need Apprise: pip install 'holdfast-data[alerts]'") from None
     teller = apprise.Apprise()
     for url in urls:
         if not teller.add(url):
