@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
 import os
+import shutil
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -16,6 +18,8 @@ from holdfast.java import find_java
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+_WAREHOUSE = "spark.sql.warehouse.dir"
+_PREFIX = "holdfast-warehouse-"
 _OWNER = "spark.holdfast.owner"  # set where somebody will stop the session
 _CONF = {
     "spark.ui.enabled": "false",
@@ -39,7 +43,9 @@ def running(master: str = "local[*]", *, connect: bool = False) -> Iterator[Spar
         yield spark
     finally:
         if mine:
+            warehouse = spark.conf.get(_WAREHOUSE, "")
             spark.stop()
+            _remove(warehouse)
 
 
 def local_session(
@@ -61,7 +67,25 @@ def local_session(
     quiet = f"-Dlog4j2.configurationFile=file:{Path(__file__).with_name('log4j2.properties')}"
     java_options = f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC {quiet}"
     settings = _CONF | {"spark.driver.extraJavaOptions": java_options}
-    settings |= {"spark.sql.warehouse.dir": str(Path(tempfile.gettempdir()) / "holdfast-warehouse")}
+    warehouse = _private_directory()
+    settings |= {_WAREHOUSE: warehouse}
     for name, value in (settings | dict(conf or {})).items():
         builder = builder.config(name, value)
-    return builder.getOrCreate()
+    spark = builder.getOrCreate()
+    if warehouse not in spark.conf.get(_WAREHOUSE, ""):  # a session was there already
+        _remove(warehouse)
+    return spark
+
+
+def _private_directory() -> str:
+    """A directory of this process alone, which ends with it."""
+    made = tempfile.mkdtemp(prefix=_PREFIX)
+    atexit.register(_remove, made)
+    return made
+
+
+def _remove(directory: str) -> None:
+    """Removes a directory that `_private_directory` made, and no other."""
+    place = Path(directory.removeprefix("file:"))
+    if place.name.startswith(_PREFIX):
+        shutil.rmtree(place, ignore_errors=True)

@@ -19,10 +19,12 @@ from holdfast.rules.grammar import parse, parse_filter
 from holdfast.rules.predicate import Predicate
 from holdfast.rules.rule import Dc, Fd, Ind, Key, Order, Rule
 from holdfast.table.schema import unknown_name
+from holdfast.whole_file import replace_whole
 
 Status = Literal["suggested", "accepted", "rejected", "retired"]
 Severity = Literal["error", "warn", "info"]
 Policy = Literal["equal", "distinct", "sql"]
+_RESTORE = "correct it, or restore the file from version control or a backup"
 
 
 class RuleEntry(BaseModel):
@@ -134,18 +136,23 @@ class RuleFile:
             document = _yaml().load(text)
         except MarkedYAMLError as error:
             line = f", line {error.problem_mark.line + 1}" if error.problem_mark else ""
-            raise RuleError(f"{place}{line}: {error.problem or error}") from None
+            raise RuleError(f"{place}{line}: {_one_line(error.problem or error)}; {_RESTORE}") from None
         except (YAMLError, TypeError, ValueError) as error:
-            raise RuleError(f"{place}: {error}") from None
+            position = getattr(error, "position", None)
+            line = f", line {text.count(chr(10), 0, position) + 1}" if isinstance(position, int) else ""
+            raise RuleError(f"{place}{line}: {_one_line(error)}; {_RESTORE}") from None
         return cls({} if document is None else document, place)
 
     @classmethod
     def load(cls, path: str | Path) -> RuleFile:
         try:
-            text = Path(path).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise RuleError(f"{path}: cannot be read: {error}") from error
-        return cls.parse(text, str(path))
+            data = Path(path).read_bytes()
+            return cls.parse(data.decode(), str(path))
+        except UnicodeDecodeError as error:
+            line = data.count(b"\n", 0, error.start) + 1
+            raise RuleError(f"{path}, line {line}: this is not UTF-8 text; {_RESTORE}") from None
+        except OSError as error:
+            raise RuleError(f"{path}: cannot be read: {error.strerror or error}") from error
 
     def __iter__(self) -> Iterator[RuleEntry]:
         return iter(self.entries)
@@ -190,11 +197,12 @@ class RuleFile:
         return out.getvalue()
 
     def save(self, path: str | Path) -> None:
-        """Writes the file as a whole or not at all."""
-        target = Path(path)
-        temporary = target.with_name(f".{target.name}.new")
-        temporary.write_text(self.text(), encoding="utf-8")
-        temporary.replace(target)
+        """Writes the file as a whole or not at all, durably."""
+        replace_whole(Path(path), self.text().encode())
+
+
+def _one_line(error: object) -> str:
+    return " ".join(str(error).split())
 
 
 def _yaml() -> YAML:
