@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
-from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 from ruamel.yaml import YAML
 
+from holdfast.cli.terminal import Console
 from holdfast.errors import HoldfastError
 from holdfast.generate import Batch, Stream, orders
 from holdfast.rulebook import Rulebook
