@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
 import sys
 import traceback
 from pathlib import Path
@@ -14,12 +15,14 @@ import typer
 import holdfast
 from holdfast.cli import books, exchange, pages, stewards
 from holdfast.cli.discover import discover_command
+from holdfast.cli.doctor import EXTRAS
 from holdfast.cli.terminal import Console, plain
 from holdfast.cli.watch import watch_command
 from holdfast.errors import HoldfastError
 from holdfast.plain_text import plain_text
 
 OK, BAD_INPUT, INTERNAL, INTERRUPTED, CUT_OFF = 0, 2, 3, 130, 141
+_EXTRA_OF = {module: extra for extra, modules in EXTRAS.items() for module in modules}
 _ADVICE = {
     errno.ENOSPC: "free some space, then repeat the command",
     errno.EDQUOT: "free some space, then repeat the command",
@@ -95,7 +98,12 @@ for _name, _command in (_COMMANDS | {"watch": watch_command}).items():
 
 def run(arguments: list[str] | None = None) -> None:
     """The console script: runs a command and exits with the status that interface.md promises."""
-    sys.exit(status_of(arguments))
+    try:
+        status = status_of(arguments)
+    except KeyboardInterrupt:  # a second Ctrl-C, while the first was being answered
+        status = INTERRUPTED
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # only the end of the process is left to interrupt
+    sys.exit(status)
 
 
 def status_of(arguments: list[str] | None = None) -> int:
@@ -112,8 +120,15 @@ def status_of(arguments: list[str] | None = None) -> int:
         return CUT_OFF
     except OSError as error:
         return _refused(_of_system(error))
+    except ModuleNotFoundError as error:
+        extra = _EXTRA_OF.get((error.name or "").partition(".")[0])
+        if extra is None:
+            return _unexpected(error)
+        return _refused(f"this needs {(error.name or '').partition('.')[0]}: pip install 'holdfast-data[{extra}]'")
     except Exception as error:
         return _unexpected(error)
+    if code == INTERRUPTED:  # the option parser has caught it
+        print("holdfast: interrupted", file=sys.stderr)
     return code if isinstance(code, int) else OK
 
 

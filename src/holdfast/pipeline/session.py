@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.errors import NotAvailable
 from holdfast.java import find_java
+from holdfast.store.interrupt import uninterrupted
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -43,19 +44,19 @@ def running(master: str = "local[*]", *, connect: bool = False) -> Iterator[Spar
         yield spark
     finally:
         if mine:
-            warehouse = spark.conf.get(_WAREHOUSE, "")
-            spark.stop()
-            _remove(warehouse)
+            with uninterrupted():  # a second Ctrl-C would leave Java running, and a traceback
+                warehouse = spark.conf.get(_WAREHOUSE, "")
+                spark.stop()
+                _remove(warehouse)
 
 
 def local_session(
     master: str = "local[*]", conf: Mapping[str, str] | None = None, *, connect: bool = False
 ) -> SparkSession:
     """A Spark session in this process; with `connect`, its own Spark Connect server and a client of that."""
-    try:
-        from pyspark.sql import SparkSession
-    except ImportError:
-        raise NotAvailable("this needs Spark: pip install 'holdfast-data[spark]'") from None
+    require_spark()
+    from pyspark.sql import SparkSession
+
     java = find_java()
     if java is None:
         raise NotAvailable("Spark needs Java 17 or newer: set JAVA_HOME, or pip install 'holdfast-data[jre]'")
@@ -75,6 +76,14 @@ def local_session(
     if warehouse not in spark.conf.get(_WAREHOUSE, ""):  # a session was there already
         _remove(warehouse)
     return spark
+
+
+def require_spark() -> None:
+    """Says how to get Spark where it is missing; for who imports modules that need it."""
+    try:
+        import pyspark.sql  # noqa: F401
+    except ImportError:
+        raise NotAvailable("this needs Spark: pip install 'holdfast-data[spark]'") from None
 
 
 def _private_directory() -> str:
