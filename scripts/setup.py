@@ -98,6 +98,8 @@ def install_project() -> None:
     todo, stamp, value = once("project", (ROOT / "pyproject.toml").read_bytes(), str(ROOT))
     if todo:
         say("installing holdfast itself")
+        # what it was called before; nothing happens where that is not installed
+        run(PYTHON, "-m", "pip", "--quiet", "--disable-pip-version-check", "uninstall", "--yes", "holdfast")
         pip_install("--no-build-isolation", "--editable", ROOT)
         stamp.write_text(value)
 
@@ -128,7 +130,7 @@ def compile_kernels() -> None:
 def main() -> None:
     require_python()
     if os.name != "posix":
-        fail("this set-up is for Linux and macOS; elsewhere: pip install holdfast[spark]")
+        fail("this set-up is for Linux and macOS; elsewhere: pip install 'holdfast-data[spark]'")
     if VENV.exists() and not PYTHON.exists():
         shutil.rmtree(VENV)
     make_venv()

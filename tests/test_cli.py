@@ -51,7 +51,7 @@ def test_doctor_says_what_to_do_without_java(monkeypatch, capsys):
     )
     assert main.status_of(["doctor"]) == 0
     out = capsys.readouterr().out
-    assert "pip install 'holdfast[jre]'" in out and "pip install 'holdfast[spark]'" in out
+    assert "pip install 'holdfast-data[jre]'" in out and "pip install 'holdfast-data[spark]'" in out
 
 
 @pytest.mark.parametrize(

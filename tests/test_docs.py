@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib.util
 import re
+import subprocess
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -71,3 +73,16 @@ def test_no_registry_is_named_and_the_lock_is_hashed():
     assert "://" not in lock and "--index" not in lock and "--find-links" not in lock
     entries = re.split(r"\n(?=[A-Za-z0-9])", lock.strip())
     assert all("--hash=sha256:" in entry for entry in entries) and len(entries) > 50
+
+
+def test_nothing_names_the_wrong_distribution():
+    """`holdfast` on the package index is another program; ours is `holdfast-data`."""
+    wrong = re.compile(r"""pip install (?:-\S+ )*['"]?holdfast(?!-data)\b|['"]holdfast\[""")
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=False).stdout
+    paths = [ROOT / name for name in listed.decode().split("\0") if name] or [*ROOT.glob("src/**/*.py"), *PAGES]
+    assert len(paths) > 100
+    texts = {path: path.read_text(encoding="utf-8", errors="replace") for path in paths if path.is_file()}
+    found = {str(path.relative_to(ROOT)): match[0] for path, text in texts.items() if (match := wrong.search(text))}
+    assert found == {}
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert project["name"] == "holdfast-data" and project["scripts"] == {"holdfast": "holdfast.cli.main:run"}

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 from holdfast import Change, Rulebook, SchemaError, StoreError
 from holdfast.store.directory import LocalDirectory, RemoteDirectory
+from holdfast.store.disk import Disk
 from holdfast.store.store import Store
 
 
@@ -73,7 +76,10 @@ def test_needed_versions_stay(tmp_path):
     book.needed_from = 2
     for i in range(2, 8):
         book.apply(Change(inserts=rows(i, 1)))
-    assert book.versions() == [2, 3, 4, 5, 6]
+    assert book.versions() == [6]  # of older ones sinks need only what they changed
+    assert Store.open(LocalDirectory(tmp_path / "book")).versions_with_change() == [2, 3, 4, 5, 6]
+    with pytest.raises(StoreError, match="keeps of version 3 only what it changed; it keeps 6 in full"):
+        Rulebook.open(tmp_path / "book", version=3)
     record, events, bad, _ = book.events_of(3)
     assert record["version"] == 3 and bad == []
     assert events.select(["change", "t", "s", "rule"]).slice(0, 2).to_pylist() == [
@@ -83,6 +89,9 @@ def test_needed_versions_stay(tmp_path):
     book.needed_from = None
     book.apply(Change(inserts=rows(9)))
     assert book.versions() == [7]
+    assert [p.name for p in (tmp_path / "book" / "manifests").iterdir()] == ["0000000007.json"]
+    with pytest.raises(StoreError, match=r"has no version 3 \(any more\); it keeps 7"):
+        book.events_of(3)
 
 
 def test_what_a_killed_writer_left_is_swept(tmp_path):
@@ -186,3 +195,143 @@ def test_many_small_batches_make_few_files(tmp_path):
         assert len(files_of(tmp_path / "book")) < 40
     again = Rulebook.open(tmp_path / "book")
     assert again.table().equals(book.table()) and again.history().num_rows == 79
+
+
+# --- versions that a sink waits for ------------------------------------------------------------------------------
+
+
+def publish_next(store: Store) -> None:
+    """A version that adds its number to the state `a`."""
+    number = store.version + 1
+    states = {"a": {"x": np.arange(number)}}
+    store.publish({"a": {"x": np.array([number])}}, lambda names, growing: states, {"version": number})
+
+
+def made(directory: LocalDirectory) -> Store:
+    return Store.create(directory, {"a": {"x": np.arange(1)}}, {}, {"version": 0})
+
+
+def content(store: Store) -> list[int]:
+    states, changes = store.load()
+    arrays = [part["x"] for part in states["a"]] + [change["a"]["x"] for change in changes]
+    return np.concatenate(arrays).tolist()
+
+
+def require_consistent(path, needed_from: int, keep: int) -> None:
+    """What is kept can be read, and no version that somebody needs is missing."""
+    store = Store.open(LocalDirectory(path))
+    whole, told = store.versions(), store.versions_with_change()
+    assert whole == list(range(whole[0], store.version + 1)) and len(whole) >= min(keep, store.version + 1)
+    assert told == list(range(told[0], store.version + 1)) and told[0] <= max(needed_from, 1)
+    for version in whole:
+        assert content(Store.open(LocalDirectory(path), version)) == list(range(version + 1))
+    for version in filter(None, told):
+        assert store.change(version)["a"]["x"].tolist() == [version]
+
+
+def needed_files(path) -> set[str]:
+    store = Store.open(LocalDirectory(path))
+    manifests = [store.manifest_of(version) for version in store.versions_with_change()]
+    whole = {name for m in manifests if m.version in store.versions() for name in m.files}
+    return whole | {m.changes[-1].name for m in manifests if m.changes}
+
+
+def test_a_dead_sink_costs_changes_not_tables(tmp_path):
+    store = made(LocalDirectory(tmp_path / "book"))
+    for _ in range(500):
+        publish_next(store)
+        store.collect(keep=3, needed_from=1)
+    assert store.versions() == [498, 499, 500] and store.versions_with_change() == list(range(1, 501))
+    require_consistent(tmp_path / "book", 1, 3)
+    assert files_of(tmp_path / "book") == needed_files(tmp_path / "book")
+    states = {name for name in files_of(tmp_path / "book") if "-change-" not in name}
+    assert len(states) <= 3 and len(files_of(tmp_path / "book")) <= 503
+    store.collect(keep=3, needed_from=400)
+    assert store.versions_with_change()[0] == 400
+    store.collect(keep=3)
+    assert store.versions_with_change() == store.versions() == [498, 499, 500]
+    assert files_of(tmp_path / "book") == named_by(tmp_path / "book")
+    require_consistent(tmp_path / "book", 498, 3)
+
+
+class Killed(BaseException):
+    """A process that ends here."""
+
+
+class MortalDisk(Disk):
+    """Dies before the n-th operation; inside it, where that writes."""
+
+    def __init__(self, operations: int) -> None:
+        self.left = operations
+
+    def _live(self) -> None:
+        self.left -= 1
+        if self.left < 0:
+            raise Killed
+
+    def write(self, path, data):
+        if self.left == 0:
+            path.write_bytes(bytes(data)[: len(bytes(data)) // 2])
+        self._live()
+        super().write(path, data)
+
+    def link(self, source, target):
+        self._live()
+        super().link(source, target)
+
+    def remove(self, path):
+        self._live()
+        super().remove(path)
+
+    def sync_directory(self, path):
+        self._live()
+        super().sync_directory(path)
+
+
+NEEDED = [1, 1, 1, 1, 3, 3, 7]  # from which version on, after each version
+
+
+def follow(store: Store, reached: list[int]) -> None:
+    while store.version < len(NEEDED):
+        publish_next(store)
+        reached.append(NEEDED[store.version - 1])
+        store.collect(2, reached[-1])
+
+
+def test_killed_anywhere_while_versions_are_forgotten(tmp_path):
+    """Every version that a reader or a sink needs is whole after a kill at each operation of the disk."""
+    path, operations, killed = tmp_path / "book", 0, True
+    while killed:
+        shutil.rmtree(path, ignore_errors=True)
+        made(LocalDirectory(path))
+        store = Store.open(LocalDirectory(path, MortalDisk(operations)))
+        reached = [1]
+        try:
+            follow(store, reached)
+            killed = False
+        except Killed:
+            store.release()
+        require_consistent(path, reached[-1], 2)
+        again = Store.open(LocalDirectory(path))
+        again.acquire()
+        assert {name for name in files_of(path) if int(name[:10]) <= again.version} == needed_files(path)
+        follow(again, [])
+        again.collect(2, NEEDED[-1])
+        again.release()
+        again.acquire()
+        again.release()
+        assert Store.open(LocalDirectory(path)).versions_with_change() == [6, 7]
+        assert len(list((path / "manifests").iterdir())) == 2 and files_of(path) == named_by(path)
+        operations += 1
+    assert operations > 80
+
+
+def test_a_reader_goes_on_when_only_the_change_of_its_version_is_left(tmp_path):
+    book = Rulebook.create(tmp_path / "book", rows(*range(5)), keep=1, outbox=True)
+    book.needed_from = 1
+    reader = Rulebook.open(tmp_path / "book")
+    for i in range(10, 30):
+        book.apply(Change(inserts=rows(i)))
+    old = Store(LocalDirectory(tmp_path / "book"), book._store.manifest_of(3))
+    assert old.is_superseded() and not book._store.is_superseded()
+    assert len(reader.refresh()) == 20 and reader.count() == 25

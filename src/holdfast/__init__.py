@@ -1,7 +1,5 @@
 """Holdfast tells which rules hold on your data, and keeps that answer true while the data changes."""
 
-from importlib.metadata import version
-
 from holdfast.check import Found, check
 from holdfast.discover import discover, foreign_keys, row_rules
 from holdfast.errors import (
@@ -26,7 +24,7 @@ from holdfast.rules.sql import violations_sql
 from holdfast.table.change import Change, read_feed
 from holdfast.table.schema import Schema
 
-__version__ = version("holdfast")
+__version__ = "0.1.0"
 
 __all__ = [
     "Change",

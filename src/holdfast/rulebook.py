@@ -693,7 +693,7 @@ class Rulebook:
     @property
     def oldest_told(self) -> int:
         """The oldest version, after that of the base rows, of which sinks can still be told."""
-        return max(1, self.versions()[0])
+        return max(1, self._store.versions_with_change()[0]) if self._store is not None else self.version + 1
 
     def events_of(self, version: int) -> tuple[Record, pa.Table, list[Record], list[Record]]:
         """What sinks are to be told of a kept version: its record, the violations that came and went, the rows that

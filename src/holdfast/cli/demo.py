@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
-from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 from ruamel.yaml import YAML
 
+from holdfast.cli.terminal import Console
 from holdfast.errors import HoldfastError
 from holdfast.generate import Batch, Stream, orders
 from holdfast.rulebook import Rulebook
@@ -159,7 +159,7 @@ def _show_last_break(out: Console, book: str, changes: list[Batch]) -> None:
 def _write_report(out: Console, book: str, place: Path | None) -> None:
     """What a person would look at; it stays when a temporary directory goes."""
     if any(importlib.util.find_spec(name) is None for name in ("jinja2", "altair", "vl_convert")):
-        out.print("no report: pip install 'holdfast[ui]'", highlight=False, markup=False)
+        out.print("no report: pip install 'holdfast-data[ui]'", highlight=False, markup=False)
         return
     from holdfast.report.page import report_html
 

@@ -6,7 +6,6 @@ import sys
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from holdfast.cli.files import columns_of, keys_of, size_of, tables_of, types_of
 from holdfast.cli.options import (
@@ -23,11 +22,13 @@ from holdfast.cli.options import (
     MaxError,
     MaxSize,
     Measure,
+    SafeCells,
     Types,
 )  # fmt: skip
-from holdfast.cli.output import Format, Record, as_csv, as_json, print_table
+from holdfast.cli.output import Format, Record, as_json, print_csv, print_table
 from holdfast.cli.progress import announce, discovery_bar
 from holdfast.cli.records import every_record
+from holdfast.cli.terminal import Console
 from holdfast.discover import TIME_BUDGET, Profile, discover
 from holdfast.discovery.rank import DEFAULT_MOST
 from holdfast.discovery.wanted import DEFAULT_KINDS
@@ -61,6 +62,7 @@ def discover_command(
     columns: Columns = None,
     exclude: Exclude = None,
     format: Form = Format.TABLE,
+    safe_cells: SafeCells = False,
 ) -> None:
     """Find the rules that hold, or nearly: keys, functional, inclusion and order dependencies, denial constraints."""
     if format not in (Format.TABLE, Format.JSON, Format.CSV):
@@ -94,7 +96,7 @@ def discover_command(
     if format is Format.JSON:
         print(as_json(_document(rules, names, nulls) | {"rules": records}))
     elif format is Format.CSV:
-        print(as_csv(records, ["id", "kind", "table", "text", "error", "support", "sentence"]))
+        print_csv(records, ["id", "kind", "table", "text", "error", "support", "sentence"], safe_cells)
     else:
         _print(rules, records, every, why)
 

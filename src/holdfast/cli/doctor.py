@@ -20,6 +20,8 @@ EXTRAS = {
     "delta": ("deltalake",),
     "ui": ("fastapi", "uvicorn", "jinja2", "altair", "vl_convert"),
     "alerts": ("apprise",),
+    "less-than": ("pyroaring",),
+    "cloud": ("fsspec",),
 }
 
 
@@ -70,24 +72,25 @@ def _java() -> Finding:
             "Java",
             False,
             f"no Java {OLDEST} or newer",
-            "install one and set JAVA_HOME, or: pip install 'holdfast[jre]'",
+            "install one and set JAVA_HOME, or: pip install 'holdfast-data[jre]'",
         )
     return Finding("Java", True, f"{java.version} at {java.home} (from {java.origin})")
 
 
 def _spark() -> Finding:
     if importlib.util.find_spec("pyspark") is None:
-        return Finding("Spark", False, "not installed", "pip install 'holdfast[spark]'")
+        return Finding("Spark", False, "not installed", "pip install 'holdfast-data[spark]'")
     version = importlib.metadata.version("pyspark")
     ok = 4 <= int(version.split(".")[0]) < 5
-    return Finding("Spark", ok, f"pyspark {version}", "" if ok else "pip install 'holdfast[spark]' brings version 4")
+    advice = "" if ok else "pip install 'holdfast-data[spark]' brings version 4"
+    return Finding("Spark", ok, f"pyspark {version}", advice)
 
 
 def _extra(name: str, modules: tuple[str, ...]) -> Finding:
     missing = [module for module in modules if importlib.util.find_spec(module) is None]
     if not missing:
         return Finding(f"extra {name}", True, "installed")
-    advice = f"pip install 'holdfast[{name}]' if you want it"
+    advice = f"pip install 'holdfast-data[{name}]' if you want it"
     if name == "jre" and find_java() is not None:
         advice = "not needed: there is a Java"
     return Finding(f"extra {name}", False, f"not installed ({', '.join(missing)})", advice)

@@ -10,9 +10,11 @@ from typing import Annotated, Any
 import typer
 
 from holdfast.cli.options import Directory
+from holdfast.cli.terminal import print_exact
 from holdfast.errors import HoldfastError
 from holdfast.exchange.contract import Contract
 from holdfast.exchange.dc_files import read_dcs
+from holdfast.exchange.file_names import write_files
 from holdfast.exchange.forms import FORMS, export
 from holdfast.rulebook import Rulebook
 from holdfast.rules.rulefile import RuleFile
@@ -40,14 +42,12 @@ def export_command(
     for line in dict.fromkeys(contract.dropped):
         print(f"holdfast: left out: {line}", file=sys.stderr)
     if out is None and len(files) == 1:
-        print(next(iter(files.values())), end="")
+        print_exact(next(iter(files.values())), end="")
         return
     if out is None:
         raise HoldfastError(f"{len(files)} files: say where to, --out DIR ({', '.join(files)})")
-    for name, text in files.items():
-        (out / name).parent.mkdir(parents=True, exist_ok=True)
-        (out / name).write_text(text, encoding="utf-8")
-        print(out / name)
+    for place in write_files(files, out):
+        print(place)
 
 
 def import_command(
@@ -59,7 +59,7 @@ def import_command(
     for rule in read_dcs(file):
         made.add(rule, description=sentence(rule))
     if out is None:
-        print(made.text(), end="")
+        print_exact(made.text(), end="")
         return
     if out.exists():
         raise HoldfastError(f"{out} exists already")

@@ -7,14 +7,15 @@ import re
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from holdfast.cli.options import Directory, Form
 from holdfast.cli.output import Format, Record, as_json
 from holdfast.cli.progress import announce
+from holdfast.cli.terminal import Console, print_exact
 from holdfast.errors import HoldfastError
+from holdfast.plain_text import plain_text
 from holdfast.report.facts import Shown, query_of, shown_violation
 from holdfast.rulebook import Rulebook
 from holdfast.rules.sentence import standing
@@ -55,7 +56,7 @@ def explain_command(
         assert rule is not None
         look = look_at(book, rule)
         if sql is not None:
-            print(query_of(book, look, sql))
+            print_exact(query_of(book, look, sql))
             return
         entry = Decisions.of(book).known(rule)
         _explain_rule(look, None if entry is None else entry.filter, limit, mask, format, whole)
@@ -125,6 +126,7 @@ def _print(console: Console, shown: Shown, whole: bool) -> None:
             style, mark = _STYLES[cell.state]
             values = [cell.t] if cell.s is None else [cell.t, cell.s]
             table.add_row(
-                Text(cell.column + (mark if cell.s is not None else ""), style), *(Text(v, style) for v in values)
+                Text(plain_text(cell.column) + (mark if cell.s is not None else ""), style),
+                *(Text(plain_text(v), style) for v in values),
             )
     console.print(table)

@@ -2,21 +2,38 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import signal
 import sys
 import traceback
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
 import holdfast
 from holdfast.cli import books, exchange, pages, stewards
 from holdfast.cli.discover import discover_command
+from holdfast.cli.doctor import EXTRAS
+from holdfast.cli.terminal import Console, plain
 from holdfast.cli.watch import watch_command
 from holdfast.errors import HoldfastError
+from holdfast.plain_text import plain_text
 
-OK, BAD_INPUT, INTERNAL, INTERRUPTED = 0, 2, 3, 130
+OK, BAD_INPUT, INTERNAL, INTERRUPTED, CUT_OFF = 0, 2, 3, 130, 141
+_EXTRA_OF = {module: extra for extra, modules in EXTRAS.items() for module in modules}
+_ADVICE = {
+    errno.ENOSPC: "free some space, then repeat the command",
+    errno.EDQUOT: "free some space, then repeat the command",
+    errno.EROFS: "choose a place that can be written to",
+    errno.EACCES: "check the permissions of the file and its directory",
+    errno.EPERM: "check the permissions of the file and its directory",
+    errno.ENOENT: "check the path; directories above it must exist",
+    errno.ENOTDIR: "check the path: a part of it is a file",
+    errno.EISDIR: "name a file, not a directory",
+    errno.EMFILE: "raise the limit of open files: ulimit -n",
+}
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -42,6 +59,7 @@ def _main(
 
 
 @app.command()
+@plain
 def doctor() -> None:
     """Show what Holdfast found on this machine, and what to do about each missing thing."""
     from holdfast.cli.doctor import examine
@@ -57,6 +75,7 @@ def doctor() -> None:
 
 
 @app.command()
+@plain
 def demo(
     rows: Annotated[int, typer.Option(min=100, help="Orders in the base table.")] = 20_000,
     batches: Annotated[int, typer.Option(min=1, help="Change batches after it.")] = 20,
@@ -74,12 +93,17 @@ def demo(
 _COMMANDS = {"discover": discover_command} | books.COMMANDS | stewards.COMMANDS | exchange.COMMANDS
 _COMMANDS |= pages.COMMANDS
 for _name, _command in (_COMMANDS | {"watch": watch_command}).items():
-    app.command(name=_name)(_command)
+    app.command(name=_name)(plain(_command))
 
 
 def run(arguments: list[str] | None = None) -> None:
     """The console script: runs a command and exits with the status that interface.md promises."""
-    sys.exit(status_of(arguments))
+    try:
+        status = status_of(arguments)
+    except KeyboardInterrupt:  # a second Ctrl-C, while the first was being answered
+        status = INTERRUPTED
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # only the end of the process is left to interrupt
+    sys.exit(status)
 
 
 def status_of(arguments: list[str] | None = None) -> int:
@@ -87,14 +111,37 @@ def status_of(arguments: list[str] | None = None) -> int:
     try:
         code: Any = app(args=arguments, standalone_mode=False)
     except HoldfastError as error:
-        print(f"holdfast: {error}", file=sys.stderr)
-        return BAD_INPUT
+        return _refused(str(error))
     except KeyboardInterrupt:
         print("holdfast: interrupted", file=sys.stderr)
         return INTERRUPTED
+    except BrokenPipeError:  # nobody reads on: `holdfast rules book | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return CUT_OFF
+    except OSError as error:
+        return _refused(_of_system(error))
+    except ModuleNotFoundError as error:
+        extra = _EXTRA_OF.get((error.name or "").partition(".")[0])
+        if extra is None:
+            return _unexpected(error)
+        return _refused(f"this needs {(error.name or '').partition('.')[0]}: pip install 'holdfast-data[{extra}]'")
     except Exception as error:
         return _unexpected(error)
+    if code == INTERRUPTED:  # the option parser has caught it
+        print("holdfast: interrupted", file=sys.stderr)
     return code if isinstance(code, int) else OK
+
+
+def _refused(message: str) -> int:
+    print(f"holdfast: {plain_text(message)}", file=sys.stderr)
+    return BAD_INPUT
+
+
+def _of_system(error: OSError) -> str:
+    """What the operating system says, about which file, and what helps."""
+    place = f"{error.filename}: " if error.filename is not None else ""
+    advice = _ADVICE.get(error.errno or 0)
+    return f"{place}{error.strerror or error}{f'; {advice}' if advice else ''}"
 
 
 def _unexpected(error: Exception) -> int:
@@ -104,9 +151,11 @@ def _unexpected(error: Exception) -> int:
         print("holdfast: interrupted", file=sys.stderr)
         return INTERRUPTED
     if callable(show) and isinstance(code, int):
+        if isinstance(message := getattr(error, "message", None), str):
+            error.message = plain_text(message)  # type: ignore[attr-defined]
         show()
         return BAD_INPUT
-    traceback.print_exception(error)
+    print(plain_text("".join(traceback.format_exception(error))), end="", file=sys.stderr)
     print("holdfast: internal error; please report it with the lines above", file=sys.stderr)
     return INTERNAL
 

@@ -24,6 +24,9 @@ Key = Annotated[list[str] | None, typer.Option("--key", help="Columns that tell 
 Types = Annotated[list[str] | None, typer.Option("--type", help="A column's type: zip=text. May be repeated.")]
 Nulls = Annotated[str, typer.Option(help="How nulls compare: sql, equal or distinct.")]
 Form = Annotated[Format, typer.Option("--format", help="How results are printed.")]
+SafeCells = Annotated[
+    bool, typer.Option("--safe-cells", help="In csv, an apostrophe before what a spreadsheet would take for a formula.")
+]
 IndexName = Annotated[str, typer.Option("--index", help=f"What finds the pairs: {', '.join(INDEXES)}.")]
 Limit = Annotated[
     int | None, typer.Option(min=0, help="Violations listed for each rule.", show_default="5; 100 in json and csv")

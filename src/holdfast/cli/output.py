@@ -5,19 +5,24 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 from xml.sax.saxutils import escape, quoteattr
 
-from rich.console import Console
+from rich.console import Console as AnyConsole
 from rich.markup import escape as plain
 from rich.table import Table
 
+from holdfast.cli.terminal import Console, print_exact
 from holdfast.errors import HoldfastError
+from holdfast.plain_text import plain_json, plain_text
 
 Record = dict[str, Any]
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")  # how a spreadsheet's formulas begin
+_NUMBER = re.compile(r"[+-]?[0-9]+([.,][0-9]+)*([eE][+-]?[0-9]+)?")
 
 
 class Format(StrEnum):
@@ -50,34 +55,64 @@ class RuleResult:
 
 
 def as_json(document: Record) -> str:
-    return json.dumps({"version": 1} | document, default=str, indent=1)
+    return json_text({"version": 1} | document, indent=1)
 
 
-def as_csv(records: Sequence[Record], columns: Sequence[str]) -> str:
+def json_text(document: Any, indent: int | None = None) -> str:
+    """JSON without a character that a terminal acts on; its values are exact."""
+    return plain_json(json.dumps(document, default=str, indent=indent))
+
+
+def as_csv(records: Sequence[Record], columns: Sequence[str], safe: bool = False) -> str:
+    """A line for each record. With `safe`, what a spreadsheet would calculate gets a leading apostrophe.
+
+    >>> print(as_csv([{"a": "=1+1", "b": -1}, {"a": "-5", "b": None}], ["a", "b"], safe=True))
+    a,b
+    '=1+1,-1
+    -5,
+    """
+    cells = [[record.get(column) for column in columns] for record in records]
+    if safe:
+        cells = [[_safe_cell(value) for value in line] for line in cells]
+    return "\n".join(_csv_line(line) for line in [columns, *cells])
+
+
+def _csv_line(cells: Sequence[Any]) -> str:
+    """One line; cells with line ends of any kind are quoted."""
     out = io.StringIO()
-    writer = csv.DictWriter(out, columns, extrasaction="ignore", lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(records)
-    return out.getvalue().rstrip("\n")
+    csv.writer(out, lineterminator="\r\n").writerow(cells)
+    return out.getvalue().removesuffix("\r\n")
 
 
-def print_table(console: Console, title: str, records: Sequence[Record], columns: Sequence[str]) -> None:
+def _safe_cell(value: Any) -> Any:
+    if not isinstance(value, str) or not value.startswith(_FORMULA) or _NUMBER.fullmatch(value):
+        return value
+    return f"'{value}"
+
+
+def print_csv(records: Sequence[Record], columns: Sequence[str], safe: bool = False) -> None:
+    print_exact(as_csv(records, columns, safe))
+
+
+def print_table(console: AnyConsole, title: str, records: Sequence[Record], columns: Sequence[str]) -> None:
     shown = Table()
     for column in columns:
         numeric = all(isinstance(r.get(column), int | float) for r in records) and bool(records)
         shown.add_column(column, justify="right" if numeric else "left", overflow="fold")
     for record in records:
         shown.add_row(*(_cell(record.get(column)) for column in columns))
-    console.print(title, highlight=False, markup=False)
+    console.print(plain_text(title), highlight=False, markup=False)
     console.print(shown)
 
 
-def print_records(name: str, records: Sequence[Record], columns: Sequence[str], format: Format) -> None:
+def print_records(
+    name: str, records: Sequence[Record], columns: Sequence[str], format: Format, safe_cells: bool = False
+) -> None:
     """As table, json or csv."""
     if format is Format.JSON:
         print(as_json({name: [{c: r.get(c) for c in columns} for r in records]}))
     elif format is Format.CSV:
-        print(as_csv(records, columns))
+        print_csv(records, columns, safe_cells)
     elif format is Format.TABLE:
         print_table(Console(), name, records, columns)
     else:
@@ -89,7 +124,7 @@ def _cell(value: Any) -> str:
         return f"{value:.3g}"
     if isinstance(value, int) and not isinstance(value, bool):
         return f"{value:,}"
-    return "" if value is None else plain(str(value))
+    return "" if value is None else plain(plain_text(str(value)))
 
 
 def as_junit(results: Sequence[RuleResult]) -> str:
@@ -100,9 +135,10 @@ def as_junit(results: Sequence[RuleResult]) -> str:
         f'<testsuite name="holdfast" tests="{len(results)}" failures="{failures}">',
     ]
     for r in results:
-        lines.append(f"  <testcase classname={quoteattr(r.kind)} name={quoteattr(r.rule)}>")
+        lines.append(f"  <testcase classname={quoteattr(r.kind)} name={quoteattr(plain_text(r.rule))}>")
         if r.count:
-            lines.append(f"    <failure message={quoteattr(_sentence(r))}>{escape(_listing(r))}</failure>")
+            message, listing = plain_text(_sentence(r)), plain_text(_listing(r))
+            lines.append(f"    <failure message={quoteattr(message)}>{escape(listing)}</failure>")
         lines.append("  </testcase>")
     return "\n".join([*lines, "</testsuite>"])
 
@@ -126,7 +162,7 @@ def as_sarif(results: Sequence[RuleResult], files: Sequence[str], version: str) 
         ],
     }
     schema = "https://json.schemastore.org/sarif-2.1.0.json"
-    return json.dumps({"$schema": schema, "version": "2.1.0", "runs": [run]}, indent=1)
+    return json_text({"$schema": schema, "version": "2.1.0", "runs": [run]}, indent=1)
 
 
 def _sentence(result: RuleResult) -> str:

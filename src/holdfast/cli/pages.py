@@ -9,24 +9,37 @@ from typing import Annotated, Any
 import typer
 
 from holdfast.cli.options import Directory
+from holdfast.cli.output import as_csv
 from holdfast.cli.progress import announce
-from holdfast.report.facts import require_ui
+from holdfast.report.facts import lines_of, require_ui
 from holdfast.report.page import report_html
 from holdfast.rulebook import Rulebook
+from holdfast.whole_file import replace_whole
+
+_COLUMNS = ["id", "kind", "rule", "status", "severity", "owner", "violations", "known", "sentence"]
 
 
 def report_command(
     directory: Directory,
-    out: Annotated[Path | None, typer.Option(help="The file; <DIR>.html beside the rulebook without it.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="The file, .html or .csv; <DIR>.html beside the rulebook without it.")
+    ] = None,
+    safe_cells: Annotated[
+        bool, typer.Option(help="In .csv, an apostrophe before what a spreadsheet would take for a formula.")
+    ] = True,
 ) -> None:
-    """Write one HTML file about a rulebook: summary, top violations, rules, foreign keys, timeline."""
+    """Write one HTML file about a rulebook: summary, top violations, rules, foreign keys, timeline.
+
+    With a name that ends in .csv, a table of the rules that people decided about: status, violations, sentence.
+    """
     announce()
     place = out or directory.resolve().with_suffix(".html")
     with Rulebook.open(directory) as book:
-        text = report_html(book, directory.resolve().stem)
-    temporary = place.with_name(f".{place.name}.new")
-    temporary.write_text(text, encoding="utf-8")
-    temporary.replace(place)
+        if place.suffix.lower() == ".csv":
+            text = as_csv([vars(line) for line in lines_of(book)], _COLUMNS, safe_cells) + "\n"
+        else:
+            text = report_html(book, directory.resolve().stem)
+    replace_whole(place, text.encode())
     print(place)
 
 

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from rich.console import Console
+from rich.markup import escape
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -17,7 +17,9 @@ from rich.progress import (
 )
 from rich.progress import Progress as Bar
 
+from holdfast.cli.terminal import Console
 from holdfast.discovery.budget import Progress as SearchProgress
+from holdfast.plain_text import plain_text
 from holdfast.violations.detect import Progress
 from holdfast.warm import is_warm
 
@@ -51,4 +53,4 @@ def discovery_bar() -> Iterator[SearchProgress]:
     console = Console(stderr=True)
     with Bar(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task("reading", total=1.0)
-        yield lambda what, share: bar.update(task, description=what, completed=share)
+        yield lambda what, share: bar.update(task, description=escape(plain_text(what)), completed=share)

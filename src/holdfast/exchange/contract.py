@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import count
+
+import sqlglot.expressions as e
 
 from holdfast.errors import RuleError
 from holdfast.rulebook import Rulebook
@@ -14,12 +17,13 @@ from holdfast.rules.predicate import Cell, Constant, IsNull
 from holdfast.rules.rule import Dc, Ind, Key, Rule
 from holdfast.rules.rulefile import RuleEntry
 from holdfast.rules.sentence import sentence
-from holdfast.rules.sql import failing_rows_sql
+from holdfast.rules.sql import failing_rows
 from holdfast.table.options import TableOptions
 from holdfast.table.schema import Schema
 from holdfast.workflow.decisions import ACCEPTED, Decisions
 
 Files = dict[str, str]  # text by file name
+Called = Callable[[str], str | None]  # what stands for a table; None for its name
 
 
 @dataclass(frozen=True)
@@ -81,12 +85,14 @@ class Contract:
     def schemas(self) -> dict[str, Schema]:
         return {name: options.schema for name, options in self.tables.items()}
 
-    def query(self, entry: RuleEntry, dialect: str, called: Callable[[str], str | None] | None = None) -> str | None:
+    def query(
+        self, entry: RuleEntry, dialect: str, called: Called | None = None, escaped: Callable[[str], str] = str
+    ) -> str | None:
         """A query of the rows that fail; None where SQL cannot say it, which is then noted. `called`: what stands for a
-        table, as it is."""
+        table, as it is; `escaped`: how the form writes the rest, so that it means the same there."""
         table = self.table_of(entry)
         try:
-            text = failing_rows_sql(
+            query = failing_rows(
                 entry.value,
                 self.schemas,
                 key=self.tables[table].key,
@@ -97,14 +103,32 @@ class Contract:
         except RuleError as error:
             self.dropped.append(f"{entry.rule}: {error}")
             return None
-        return text if called is None else _renamed(text, self.tables, called)
+        return _written(query, dialect, called or (lambda _: None), escaped)
+
+    def leave_out(self, entry: RuleEntry, why: str) -> None:
+        self.dropped.append(f"{entry.rule}: {why}")
 
 
-def _renamed(text: str, tables: Iterable[str], called: Callable[[str], str | None]) -> str:
-    """A query with something else where tables stand."""
-    names = {name: by for name in tables if (by := called(name)) is not None}
-    place = re.compile(rf"(FROM|JOIN) [\"`]({'|'.join(map(re.escape, names))})[\"`] AS")
-    return place.sub(lambda found: f"{found[1]} {names[found[2]]} AS", text)
+def _written(query: e.Select, dialect: str, called: Called, escaped: Callable[[str], str]) -> str:
+    """A query as text, with something else where tables stand. They are found in the tree, not in the text, where a
+    name or a constant may look like one."""
+    text = query.sql(dialect=dialect, identify=True)
+    mark = next(name for i in count() if (name := f"holdfast_{i}_") not in text)
+    instead: dict[str, str] = {}
+    for number, table in enumerate(query.find_all(e.Table)):
+        other = called(table.name)
+        if other is not None:
+            table.set("this", e.to_identifier(f"{mark}{number}_", quoted=True))
+            instead[table.this.sql(dialect=dialect, identify=True)] = other
+    text = escaped(query.sql(dialect=dialect, identify=True))
+    for stand_in, other in instead.items():
+        text = text.replace(stand_in, other)
+    return text
+
+
+def is_plain(name: str) -> bool:
+    """Whether a name is a word that means nothing but itself in every form."""
+    return re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) is not None
 
 
 def shape_of(rule: Rule) -> Shape:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from holdfast.exchange.contract import Contract, Files, NotNull, Unique, shape_of, words_of
+from holdfast.exchange.contract import Contract, Files, NotNull, Unique, is_plain, shape_of, words_of
+from holdfast.exchange.file_names import file_name
 from holdfast.exchange.yaml_text import as_yaml, block
 from holdfast.rules.rule import Ind, Key
 from holdfast.rules.rulefile import RuleEntry
@@ -28,7 +29,7 @@ def files(contract: Contract, dialect: str) -> Files:
     tables = [_table(contract, *part, dialect) for part in contract.by_table()]
     document = {"apiVersion": VERSION, "kind": "DataContract", "id": f"holdfast-{contract.name}", "version": "1.0.0"}
     document |= {"name": contract.name, "status": "active"}
-    return {f"{contract.name}.odcs.yaml": as_yaml(document | {"schema": tables})}
+    return {f"{file_name(contract.name)}.odcs.yaml": as_yaml(document | {"schema": tables})}
 
 
 def _table(contract: Contract, name: str, options: TableOptions, entries: list[RuleEntry], dialect: str) -> Any:
@@ -48,7 +49,7 @@ def _table(contract: Contract, name: str, options: TableOptions, entries: list[R
         made |= {"unique": True} if column.name in unique else {}
         columns.append(made)
     table: dict[str, Any] = {"name": name, "physicalType": "table", "properties": columns}
-    references = [_reference(s) for s in shapes.values() if isinstance(s, Ind)]
+    references = [_reference(s) for s in shapes.values() if isinstance(s, Ind) and _is_plain(s)]
     checks = [check for entry in entries if (check := _check(contract, entry, dialect)) is not None]
     table |= {"relationships": references} if references else {}
     return table | ({"quality": checks} if checks else {})
@@ -62,9 +63,17 @@ def _reference(rule: Ind) -> dict[str, Any]:
     )
 
 
+def _is_plain(rule: Ind) -> bool:
+    """Whether `table.column` is said of it without doubt; its check says all of it in any case."""
+    return all(map(is_plain, [rule.left_table, rule.right_table, *rule.left, *rule.right]))
+
+
 def _check(contract: Contract, entry: RuleEntry, dialect: str) -> dict[str, Any] | None:
     query = contract.query(entry, dialect)
     if query is None:
+        return None
+    if "{" in query:
+        contract.leave_out(entry, "readers of a data contract put something where {...} stands in a query")
         return None
     made: dict[str, Any] = {"name": entry.id, "description": words_of(entry), "type": "sql"}
     made |= {"dimension": "uniqueness" if isinstance(entry.value, Key) else "consistency"}

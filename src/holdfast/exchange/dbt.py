@@ -1,11 +1,16 @@
-"""dbt: its own tests in schema.yml where it has them (unique, not_null, relationships), else a query in tests/."""
+"""dbt: its own tests in schema.yml where it has them (unique, not_null, relationships), else a query in tests/.
+
+dbt renders both with Jinja. So only words stand in schema.yml; in a query, whatever Jinja would act on is escaped.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
-from holdfast.exchange.contract import Contract, Files, NotNull, Unique, shape_of, words_of
+from holdfast.exchange.contract import Contract, Files, NotNull, Shape, Unique, is_plain, shape_of, words_of
+from holdfast.exchange.file_names import file_names
 from holdfast.exchange.yaml_text import as_yaml
 from holdfast.rules.rule import Ind
 from holdfast.rules.rulefile import RuleEntry
@@ -16,27 +21,29 @@ _SEVERITY = {"error": "error", "warn": "warn", "info": "warn"}
 def files(contract: Contract, dialect: str) -> Files:
     made: Files = {}
     models = []
+    names = file_names([entry.id for entry in contract.entries], lambda id_: re.sub(r"\W", "_", f"holdfast_{id_}"))
     for name, options, entries in contract.by_table():
         columns: dict[str, list[Any]] = {column: [] for column in options.schema.names}
         for entry in entries:
-            place, test = _generic(entry)
+            place, test = _generic(entry, name, names[entry.id])
             if test is not None:
                 columns[place].append(test)
                 continue
-            query = contract.query(entry, dialect, lambda table: f"{{{{ ref('{table}') }}}}")
+            query = contract.query(entry, dialect, lambda table: f"{{{{ ref({_literal(table)}) }}}}", _inert)
             if query is not None:
-                made[f"tests/{_file_name(entry)}.sql"] = _singular(entry, query)
+                made[f"tests/{names[entry.id]}.sql"] = _singular(entry, query)
         tested = [{"name": column, "data_tests": tests} for column, tests in columns.items() if tests]
-        models.append({"name": name, "columns": tested} if tested else {"name": name})
+        if is_plain(name):
+            models.append({"name": name, "columns": tested} if tested else {"name": name})
     made["models/schema.yml"] = as_yaml({"version": 2, "models": models})
     return made
 
 
-def _generic(entry: RuleEntry) -> tuple[str, Any]:
-    """The column and the test that dbt has for a rule."""
+def _generic(entry: RuleEntry, table: str, name: str) -> tuple[str, Any]:
+    """The column and the test that dbt has for a rule; none where a name in it is not a plain word."""
     shape = shape_of(entry.value)
-    config: dict[str, Any] = {"name": _file_name(entry), "config": {"severity": _SEVERITY[entry.severity]}}
-    if entry.filter is not None or entry.nulls != "sql":
+    config: dict[str, Any] = {"name": name, "config": {"severity": _SEVERITY[entry.severity]}}
+    if entry.filter is not None or entry.nulls != "sql" or not all(map(is_plain, [table, *_names(shape)])):
         return "", None
     if isinstance(shape, NotNull):
         return shape.column, {"not_null": config}
@@ -54,5 +61,27 @@ def _singular(entry: RuleEntry, query: str) -> str:
     return f"{config}\n{{# {words} #}}\n{query}\n"
 
 
-def _file_name(entry: RuleEntry) -> str:
-    return re.sub(r"\W", "_", f"holdfast_{entry.id}")
+def _names(shape: Shape) -> Sequence[str]:
+    if isinstance(shape, NotNull):
+        return [shape.column]
+    if isinstance(shape, Unique):
+        return shape.columns
+    return [shape.right_table, *shape.left, *shape.right] if isinstance(shape, Ind) else []
+
+
+def _inert(text: str) -> str:
+    """Text that Jinja renders to what it was: it begins nothing, and keeps its line ends."""
+    return re.sub(r"[{\r]", lambda found: f"{{{{ {_literal(found[0])} }}}}", text)
+
+
+def _literal(text: str) -> str:
+    """A string of Jinja, with escapes for all that is not a plain character.
+
+    >>> print(_literal("a{{ b }}'"))
+    'a\\u007b\\u007b b \\u007d\\u007d\\u0027'
+    """
+    return "'" + re.sub(r"[^\w .-]", lambda found: _escape(ord(found[0])), text) + "'"
+
+
+def _escape(code: int) -> str:
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+from itertools import count
 from typing import Any
 
-from holdfast.exchange.contract import Contract, Files, NotNull, Unique, shape_of, words_of
+from holdfast.exchange.contract import Contract, Files, NotNull, Unique, is_plain, shape_of, words_of
+from holdfast.exchange.file_names import file_names
 from holdfast.exchange.yaml_text import as_yaml, block
 from holdfast.rules.rule import Ind
 from holdfast.rules.rulefile import RuleEntry
@@ -14,6 +17,7 @@ _SEVERITY = {"error": "error", "warn": "warn", "info": "warn"}
 
 def files(contract: Contract, _: str) -> Files:
     made = {}
+    names = file_names(contract.tables)
     for name, options, entries in contract.by_table():
         checks = []
         for entry in entries:
@@ -23,7 +27,7 @@ def files(contract: Contract, _: str) -> Files:
             check: dict[str, Any] = {"name": entry.id.replace("-", "_"), "criticality": _SEVERITY[entry.severity]}
             check |= {"check": {"function": function[0], "arguments": function[1]}}
             checks.append(check | {"user_metadata": {"rule": entry.rule, "sentence": words_of(entry)}})
-        made[f"{name}.checks.yml"] = as_yaml(checks)
+        made[f"{names[name]}.checks.yml"] = as_yaml(checks)
     return made
 
 
@@ -36,18 +40,23 @@ def _function(contract: Contract, entry: RuleEntry, key: tuple[str, ...]) -> tup
         return "is_unique", {"columns": [_quoted(c) for c in shape.columns]}
     if plain and isinstance(shape, Ind):
         left, right = ([_quoted(c) for c in side] for side in (shape.left, shape.right))
-        return "foreign_key", {"columns": left, "ref_columns": right, "ref_table": shape.right_table}
+        return "foreign_key", {"columns": left, "ref_columns": right, "ref_table": _quoted(shape.right_table)}
     if not key:
-        contract.dropped.append(f"{entry.rule}: DQX joins what fails to the table by a key, which it has not")
+        contract.leave_out(entry, "DQX joins what fails to the table by a key, which it has not")
         return None
-    query = contract.query(entry, "spark", lambda t: "{{ data }}" if t == contract.table_of(entry) else f"`{t}`")
-    if query is None:
+    if any(re.search(r"[.`]|^\*$", column) for column in key):
+        contract.leave_out(entry, "DQX cannot join by a key column with a dot or a backtick in its name")
         return None
-    names = ", ".join(_quoted(c) for c in key)
+    names, text = ", ".join(_quoted(c) for c in key), contract.query(entry, "spark")
+    if text is None:
+        return None
+    data = next(name for i in count() if (name := f"data{i or ''}") not in names + text)  # only where the table stands
+    called = f"{{{{ {data} }}}}"
+    query = contract.query(entry, "spark", lambda t: called if t == contract.table_of(entry) else None)
     failing = f"SELECT {names}, true AS holdfast_fails FROM ({query})"
-    arguments = {"query": block(failing), "input_placeholder": "data", "merge_columns": list(key)}
+    arguments = {"query": block(failing), "input_placeholder": data, "merge_columns": list(key)}
     return "sql_query", arguments | {"condition_column": "holdfast_fails", "msg": f"violates {entry.rule}"}
 
 
 def _quoted(column: str) -> str:
-    return column if column.isidentifier() else f"`{column.replace('`', '``')}`"
+    return column if is_plain(column) else f"`{column.replace('`', '``')}`"

@@ -3,31 +3,39 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 from holdfast.exchange.contract import Below, Between, Contract, Files, NotNull, Unique, shape_of, words_of
+from holdfast.exchange.file_names import file_names
+from holdfast.plain_text import plain_json
 from holdfast.rules.operator import Op
 from holdfast.rules.rulefile import RuleEntry
 
 _COMPOUND = "expect_compound_columns_to_be_unique"
 _GREATER = "expect_column_pair_values_a_to_be_greater_than_b"
+_PARAMETER = re.compile(r"(?<![:\w\\]):(\w+)(?!:)")  # as SQLAlchemy's text() looks for them
+_ESCAPED = re.compile(r"\\(:[\w$]*)(?![:\w$])")
 _SEVERITY = {"error": "critical", "warn": "warning", "info": "info"}
 
 
 def files(contract: Contract, dialect: str) -> Files:
     made = {}
+    names = file_names(contract.tables)
     for name, _, entries in contract.by_table():
         expectations = [e for entry in entries if (e := _expectation(contract, entry, dialect)) is not None]
         suite = {"name": f"{contract.name}_{name}", "expectations": expectations, "meta": {"made_by": "holdfast"}}
-        made[f"{name}.suite.json"] = json.dumps(suite, indent=2, ensure_ascii=False) + "\n"
+        made[f"{names[name]}.suite.json"] = plain_json(json.dumps(suite, indent=2, ensure_ascii=False)) + "\n"
     return made
 
 
 def _expectation(contract: Contract, entry: RuleEntry, dialect: str) -> dict[str, Any] | None:
     type_, arguments = _simple(entry)
     if type_ is None:
-        query = contract.query(entry, dialect, lambda table: _batch(contract, entry, table))
+        query = contract.query(entry, dialect, lambda table: _batch(contract, entry, table), _doubled)
+        query = query if query is None or dialect == "spark" else _without_parameters(query)
         if query is None:
+            contract.leave_out(entry, "it cannot be said in a query of Great Expectations")
             return None
         type_, arguments = "unexpected_rows_expectation", {"unexpected_rows_query": query}
     meta = {"holdfast_id": entry.id, "rule": entry.rule, "notes": words_of(entry)}
@@ -37,6 +45,17 @@ def _expectation(contract: Contract, entry: RuleEntry, dialect: str) -> dict[str
 def _batch(contract: Contract, entry: RuleEntry, table: str) -> str | None:
     """The table of the suite is its batch; others go by their name."""
     return "{batch}" if table == contract.table_of(entry) else None
+
+
+def _doubled(text: str) -> str:
+    """Great Expectations formats a query for its batch."""
+    return text.replace("{", "{{").replace("}", "}}")
+
+
+def _without_parameters(query: str) -> str | None:
+    """A query in which SQLAlchemy finds no parameter such as :name; None for what it cannot take as it is."""
+    written = re.sub(r"(?<![:\w\\]):(?=\w+(?!:))|(?<=\\):", r"\:", query)
+    return written if not _PARAMETER.search(written) and _ESCAPED.sub(r"\1", written) == query else None
 
 
 def _simple(entry: RuleEntry) -> tuple[str | None, dict[str, Any]]:

@@ -1,38 +1,50 @@
-"""Soda: a data contract (version 4) for each table."""
+"""Soda: a data contract (version 4) for each table.
+
+Soda puts variables where `${` stands in any text of a contract, and knows no way to write that otherwise. What has it
+in a name is left out.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
 from holdfast.exchange.contract import Contract, Files, NotNull, Unique, shape_of, words_of
+from holdfast.exchange.file_names import file_names
 from holdfast.exchange.yaml_text import as_yaml, block
 from holdfast.rules.rulefile import RuleEntry
 
+_VARIABLE = "${"
 _LEVEL = {"error": "fail", "warn": "warn", "info": "warn"}
 
 
 def files(contract: Contract, dialect: str) -> Files:
     made = {}
+    names = file_names(contract.tables)
     for name, options, entries in contract.by_table():
-        columns: dict[str, list[Any]] = {column: [] for column in options.schema.names}
+        if "/" in name or _VARIABLE in name:
+            contract.dropped.append(f"{name}: the whole table: Soda cannot name one with / or {_VARIABLE} in its name")
+            continue
+        columns: dict[str, list[Any]] = {column: [] for column in options.schema.names if _VARIABLE not in column}
         checks: list[Any] = []
         for entry in entries:
             shape, about = shape_of(entry.value), _about(entry)
             plain = entry.filter is None and entry.nulls == "sql"
-            if plain and isinstance(shape, NotNull):
+            if plain and isinstance(shape, NotNull) and shape.column in columns:
                 columns[shape.column].append({"missing": about})
-            elif plain and isinstance(shape, Unique) and len(shape.columns) == 1:
+            elif plain and isinstance(shape, Unique) and len(shape.columns) == 1 and shape.columns[0] in columns:
                 columns[shape.columns[0]].append({"duplicate": about})
             else:
                 query = contract.query(entry, dialect)
-                if query is not None:
+                if query is not None and _VARIABLE in query:
+                    contract.leave_out(entry, f"Soda would put a variable where {_VARIABLE} stands")
+                elif query is not None:
                     checks.append({"failed_rows": about | {"query": block(query)}})
         listed = [{"name": column} | ({"checks": some} if some else {}) for column, some in columns.items()]
         document: dict[str, Any] = {"dataset": f"holdfast/main/{name}", "columns": listed}
-        made[f"{name}.contract.yml"] = as_yaml(document | ({"checks": checks} if checks else {}))
+        made[f"{names[name]}.contract.yml"] = as_yaml(document | ({"checks": checks} if checks else {}))
     return made
 
 
 def _about(entry: RuleEntry) -> dict[str, Any]:
-    about: dict[str, Any] = {"name": words_of(entry), "qualifier": entry.id.replace("-", "_")}
+    about: dict[str, Any] = {"name": words_of(entry).replace(_VARIABLE, "$ {"), "qualifier": entry.id.replace("-", "_")}
     return about | ({"threshold": {"level": _LEVEL[entry.severity]}} if entry.severity != "error" else {})

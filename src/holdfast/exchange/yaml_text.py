@@ -2,20 +2,42 @@
 
 from __future__ import annotations
 
+import re
 from io import StringIO
 from typing import Any
 
 from ruamel.yaml import YAML
-from ruamel.yaml.scalarstring import LiteralScalarString
+from ruamel.yaml.scalarstring import DoubleQuotedScalarString, LiteralScalarString
+
+from holdfast.plain_text import HIDDEN
+
+_OTHER = re.compile(r"[^A-Za-z]|(y|n|yes|no|on|off|true|false|null)$", re.IGNORECASE)  # in YAML 1.1, which tools read
 
 
 def as_yaml(document: Any) -> str:
+    """A document that YAML 1.1 and 1.2 read alike: what one of them might take for a number or a truth is quoted."""
     out = StringIO()
     writer = YAML()
     writer.width = 4096
     writer.indent(mapping=2, sequence=4, offset=2)
-    writer.dump(document, out)
+    writer.dump(_quoted(document), out)
     return out.getvalue()
+
+
+def _quoted(thing: Any) -> Any:
+    if isinstance(thing, dict):
+        return {key: _quoted(value) for key, value in thing.items()}
+    if isinstance(thing, list):
+        return [_quoted(value) for value in thing]
+    if not isinstance(thing, str):
+        return thing
+    in_lines = isinstance(thing, LiteralScalarString)
+    unsafe = HIDDEN.search(thing) or "\t" in thing
+    return DoubleQuotedScalarString(thing) if unsafe or (not in_lines and _needs_quotes(thing)) else thing
+
+
+def _needs_quotes(text: str) -> bool:
+    return not text or "\n" in text or _OTHER.match(text) is not None
 
 
 def block(text: str) -> str:

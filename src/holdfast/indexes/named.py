@@ -30,5 +30,5 @@ def _less_than() -> MakeIndex:
     try:
         from holdfast.indexes.less_than import LessThanIndex
     except ImportError:
-        raise NotAvailable("the index less_than needs pyroaring: pip install 'holdfast[less-than]'") from None
+        raise NotAvailable("the index less_than needs pyroaring: pip install 'holdfast-data[less-than]'") from None
     return LessThanIndex

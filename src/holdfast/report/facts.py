@@ -296,4 +296,4 @@ def require_ui(what: str) -> None:
         name for name in ("jinja2", "altair", "vl_convert", "fastapi", "uvicorn") if not importlib.util.find_spec(name)
     ]
     if missing:
-        raise HoldfastError(f"{what} needs {', '.join(missing)}: pip install 'holdfast[ui]'")
+        raise HoldfastError(f"{what} needs {', '.join(missing)}: pip install 'holdfast-data[ui]'")

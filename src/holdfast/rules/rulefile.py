@@ -18,10 +18,12 @@ from holdfast.rules.predicate import Predicate
 from holdfast.rules.rule import Dc, Fd, Ind, Key, Order, Rule
 from holdfast.rules.yaml_document import document_of, round_trip
 from holdfast.table.schema import unknown_name
+from holdfast.whole_file import replace_whole
 
 Status = Literal["suggested", "accepted", "rejected", "retired"]
 Severity = Literal["error", "warn", "info"]
 Policy = Literal["equal", "distinct", "sql"]
+_RESTORE = "correct it, or restore the file from version control or a backup"
 
 
 class RuleEntry(BaseModel):
@@ -141,16 +143,22 @@ class RuleFile:
 
     @classmethod
     def parse(cls, text: str, place: str = "rule file") -> RuleFile:
-        document = document_of(text, place)
+        try:
+            document = document_of(text, place)
+        except RuleError as error:
+            raise RuleError(f"{error}; {_RESTORE}") from None
         return cls({} if document is None else document, place)
 
     @classmethod
     def load(cls, path: str | Path) -> RuleFile:
         try:
-            text = Path(path).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise RuleError(f"{path}: cannot be read: {error}") from error
-        return cls.parse(text, str(path))
+            data = Path(path).read_bytes()
+            return cls.parse(data.decode(), str(path))
+        except UnicodeDecodeError as error:
+            line = data.count(b"\n", 0, error.start) + 1
+            raise RuleError(f"{path}, line {line}: this is not UTF-8 text; {_RESTORE}") from None
+        except OSError as error:
+            raise RuleError(f"{path}: cannot be read: {error.strerror or error}") from error
 
     def __iter__(self) -> Iterator[RuleEntry]:
         return iter(self.entries)
@@ -195,11 +203,8 @@ class RuleFile:
         return out.getvalue()
 
     def save(self, path: str | Path) -> None:
-        """Writes the file as a whole or not at all."""
-        target = Path(path)
-        temporary = target.with_name(f".{target.name}.new")
-        temporary.write_text(self.text(), encoding="utf-8")
-        temporary.replace(target)
+        """Writes the file as a whole or not at all, durably."""
+        replace_whole(Path(path), self.text().encode())
 
 
 def _entries(document: Any, place: str) -> list[RuleEntry]:

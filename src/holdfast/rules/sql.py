@@ -58,7 +58,22 @@ def failing_rows_sql(
     """A query that returns each row that violates the rule, alone or as t of a pair, whole and once: what tools for
     data quality want. A table needs no key where no row can violate the rule with itself, nor for a key rule.
     """
-    return _writer(rule, schemas, key, nulls, dialect).failing(where).sql(dialect=dialect, identify=True)
+    return failing_rows(rule, schemas, key=key, nulls=nulls, dialect=dialect, where=where).sql(
+        dialect=dialect, identify=True
+    )
+
+
+def failing_rows(
+    rule: Rule | str,
+    schemas: Schema | Mapping[str, Schema],
+    *,
+    key: Sequence[str] | str = (),
+    nulls: str = "sql",
+    dialect: str = "duckdb",
+    where: frozenset[Predicate] = frozenset(),
+) -> e.Select:
+    """The same as a tree, for who puts something else where its tables stand."""
+    return _writer(rule, schemas, key, nulls, dialect).failing(where)
 
 
 def _writer(

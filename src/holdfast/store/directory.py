@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
+import re
 import secrets
 import socket
 from pathlib import Path
@@ -14,8 +16,10 @@ import pyarrow as pa
 from holdfast.arrays import map_file
 from holdfast.errors import NotAvailable, StoreError
 from holdfast.store.disk import Disk
+from holdfast.whole_file import open_lock
 
 _LOCK = "lock"
+_LEFT = re.compile(r"\..*[0-9]{10}.*\.[0-9a-f]+")  # by `put` that was interrupted
 
 
 class Directory(Protocol):
@@ -40,7 +44,7 @@ class Directory(Protocol):
         """Removes a file, if it is there."""
 
     def sweep(self, folder: str) -> None:
-        """Removes what interrupted writers left. Only for who holds the lock."""
+        """Removes what interrupted writers left, and nothing that others put there. Only for who holds the lock."""
 
     def lock(self) -> Lock:
         """The right to write; StoreError where another process has it."""
@@ -75,8 +79,11 @@ class LocalDirectory:
         return any(child.name not in (*folders, _LOCK) for child in self.path.iterdir())
 
     def names(self, folder: str) -> list[str]:
-        place = self.path / folder
-        return sorted(path.name for path in place.glob("[!.]*"))
+        try:
+            found = [path.name for path in (self.path / folder).iterdir()]
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        return sorted(name for name in found if not name.startswith("."))
 
     def read(self, folder: str, name: str) -> pa.Buffer:
         return map_file(self.path / folder / name)
@@ -89,7 +96,8 @@ class LocalDirectory:
 
     def sweep(self, folder: str) -> None:
         for path in (self.path / folder).glob(".*"):
-            self._disk.remove(path)
+            if _LEFT.fullmatch(path.name) and path.is_file():
+                self._disk.remove(path)
 
     def lock(self) -> Lock:
         return FileLock(self.path / _LOCK)
@@ -103,7 +111,7 @@ class FileLock:
 
     def __init__(self, path: Path) -> None:
         self._path: Path | None = None
-        place = path.resolve()
+        place = path.parent.resolve() / path.name  # the lock itself must not be a link
         file, users = self._held.get(place, (None, 0))
         self._held[place] = (file or _locked(place), users + 1)
         self._path = place
@@ -123,19 +131,22 @@ class FileLock:
 
 
 def _locked(path: Path) -> IO[str]:
-    file = path.open("a+", encoding="utf-8")
+    file = open_lock(path)
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        file.seek(0)
+        file.truncate(0)
+        file.write(f"process {os.getpid()} on {socket.gethostname()}")
+        file.flush()
+    except BlockingIOError:
         owner = file.read().strip() or "another process"
         file.close()
         raise StoreError(
             f"{path.parent}: {owner} is writing to this rulebook; wait until it has closed it, or stop it"
         ) from None
-    file.truncate(0)
-    file.write(f"process {os.getpid()} on {socket.gethostname()}")
-    file.flush()
+    except OSError as error:
+        with contextlib.suppress(OSError):  # closing tries to write again
+            file.close()
+        raise StoreError(f"{path} cannot be locked: {error.strerror}") from error
     return file
 
 
@@ -147,7 +158,7 @@ class RemoteDirectory:
         try:
             import fsspec
         except ImportError:
-            raise NotAvailable(f"{url}: object stores need fsspec: pip install 'holdfast[cloud]'") from None
+            raise NotAvailable(f"{url}: object stores need fsspec: pip install 'holdfast-data[cloud]'") from None
         self._url = url.rstrip("/")
         self._fs: Any
         self._fs, root = fsspec.core.url_to_fs(self._url)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pyarrow as pa
+
+from holdfast.whole_file import sync_directory, write_new
 
 
 class Disk:
@@ -26,11 +27,8 @@ class Disk:
         self.sync_directory(path.parent)
 
     def write(self, path: Path, data: pa.Buffer | bytes) -> None:
-        """Writes and syncs a file."""
-        with path.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
+        """Makes and syncs a file; what has its name already, a link too, is an error."""
+        write_new(path, data)
 
     def link(self, source: Path, target: Path) -> None:
         target.hardlink_to(source)
@@ -43,8 +41,4 @@ class Disk:
         self.sync_directory(path.parent)
 
     def sync_directory(self, path: Path) -> None:
-        descriptor = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        sync_directory(path)

@@ -46,6 +46,16 @@ class Manifest:
         return {ref.name for refs in (*self.states.values(), self.changes) for ref in refs}
 
     @property
+    def own_files(self) -> set[str]:
+        """The file of what this version changed; none of the first one."""
+        return {ref.name for ref in self.changes[-1:]}
+
+    def changes_from(self, version: int) -> set[str]:
+        """The files of what this version and older ones, from `version` on, changed: each has one."""
+        older = self.version - version + 1
+        return {ref.name for ref in self.changes[-older:]} if older > 0 else set()
+
+    @property
     def state_size(self) -> int:
         return sum(ref.size for refs in self.states.values() for ref in refs)
 

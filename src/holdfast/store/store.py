@@ -1,6 +1,7 @@
 """Versions of one rulebook. Files are never edited; a version exists once its manifest does.
 
     book/manifests/0000000007.json    what version 7 consists of
+    book/manifests/whole-from-0000000005    of older ones only record and change are kept, for sinks
     book/files/0000000007-change-5f0c2a91.arrow
     book/lock                         held by the one process that writes
 
@@ -9,19 +10,29 @@ A process killed at any point leaves the versions that were published, and at mo
 
 from __future__ import annotations
 
+import contextlib
+import difflib
 import hashlib
+import logging
+import re
 import secrets
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from holdfast.arrays import Arrays, from_buffer, joined, split, to_buffer
 from holdfast.errors import StoreError
-from holdfast.store.directory import Directory, Lock
+from holdfast.store.directory import Directory, LocalDirectory, Lock
 from holdfast.store.manifest import FileRef, Manifest
 
 MANIFESTS, FILES = "manifests", "files"
 States = Mapping[str, Arrays]
 _MOST_FILES = 16  # of one state
+_MANIFEST = re.compile(r"([0-9]{10,})\.json")
+_FILE = re.compile(r"([0-9]{10,})-.+\.arrow")  # what is called otherwise is not ours
+_MARK = re.compile(r"whole-from-([0-9]{10,})")
+log = logging.getLogger("holdfast")
 
 
 class Store:
@@ -35,14 +46,14 @@ class Store:
     def __init__(self, directory: Directory, manifest: Manifest) -> None:
         self.directory, self.manifest = directory, manifest
         self._lock: Lock | None = None
-        self._oldest: int | None = None  # kept version, once it is known
+        self._kept: _Kept | None = None  # once it is known
 
     @classmethod
     def create(cls, directory: Directory, states: States, meta: dict[str, Any], record: dict[str, Any]) -> Store:
         """Makes a directory with version 0; one that holds anything already is refused."""
         taken = StoreError(f"{directory} exists already; give a new directory, or open it")
         try:
-            if _numbered(directory):
+            if _kept(directory).versions:
                 raise taken
             directory.make(MANIFESTS, FILES)
             store = cls(directory, Manifest(0, {}, (), meta, record))
@@ -59,26 +70,31 @@ class Store:
 
     @classmethod
     def open(cls, directory: Directory, version: int | None = None) -> Store:
-        """The newest version, or an older one that is still kept."""
+        """The newest version, or an older one that is still kept in full."""
         while True:
-            versions = _numbered(directory)
-            if not versions:
-                raise StoreError(f"{directory} is not a rulebook: it has no {MANIFESTS}/")
-            if version is not None and version not in versions:
-                kept = f"{versions[0]} to {versions[-1]}" if len(versions) > 1 else str(versions[0])
-                raise StoreError(f"{directory} has no version {version} (any more); it keeps {kept}")
             try:
-                return cls(directory, _read_manifest(directory, versions[-1] if version is None else version))
+                kept = _kept(directory)
+                if not kept.versions:
+                    raise _no_rulebook(directory)
+                if version is not None and version not in kept.whole:
+                    raise _not_kept(directory, version, kept)
+                return cls(directory, _read_manifest(directory, kept.versions[-1] if version is None else version))
             except FileNotFoundError:  # a writer has gone on in the meantime
                 continue
+            except OSError as error:
+                raise StoreError(f"{directory} cannot be read: {error}") from error
 
     @property
     def version(self) -> int:
         return self.manifest.version
 
     def versions(self) -> list[int]:
-        """The versions that are kept."""
-        return _numbered(self.directory)
+        """The versions that are kept in full, and can be opened."""
+        return _kept(self.directory).whole
+
+    def versions_with_change(self) -> list[int]:
+        """The versions whose record and change are kept: those, and older ones that sinks have still to be told of."""
+        return _kept(self.directory).versions
 
     def load(self) -> tuple[dict[str, list[dict[str, Any]]], list[dict[str, dict[str, Any]]]]:
         """The files of each state, and the states of each change after them, mapped; every checksum is verified."""
@@ -90,16 +106,19 @@ class Store:
         return [self._read(ref)[name] for ref in self.manifest.states[name]]
 
     def change(self, version: int) -> dict[str, dict[str, Any]]:
-        """What a kept version changed."""
-        manifest = self.manifest if version == self.version else _read_manifest(self.directory, version)
+        """What a version changed, whose change is kept."""
+        try:
+            manifest = self.manifest if version == self.version else _read_manifest(self.directory, version)
+        except FileNotFoundError:
+            raise _not_kept(self.directory, version, _kept(self.directory)) from None
         return self._read(manifest.changes[-1])
 
     def manifest_of(self, version: int) -> Manifest:
         return _read_manifest(self.directory, version)
 
     def is_superseded(self) -> bool:
-        """Whether this version's manifest is gone: a writer went on, and removed what it no longer needs."""
-        return self.version not in _numbered(self.directory)
+        """Whether this version is no longer kept in full: a writer went on, and removed what it no longer needs."""
+        return self.version not in self.versions()
 
     def _read(self, ref: FileRef) -> dict[str, dict[str, Any]]:
         place = f"{self.directory}/{FILES}/{ref.name}"
@@ -107,6 +126,8 @@ class Store:
             buffer = self.directory.read(FILES, ref.name)
         except FileNotFoundError:
             raise StoreError(f"{place} is missing; restore it from a backup, or restore the whole directory") from None
+        except OSError as error:
+            raise StoreError(f"{place} cannot be read: {error}") from error
         if buffer.size != ref.size or hashlib.sha256(buffer).hexdigest() != ref.sha256:
             raise StoreError(f"{place} is damaged (wrong checksum); restore it from a backup")
         return split(from_buffer(buffer))
@@ -116,10 +137,14 @@ class Store:
     def acquire(self) -> None:
         """Becomes the writer, of the newest version; what interrupted writers left goes."""
         first, self._lock = self._lock is None, self._lock or self.directory.lock()
-        if _numbered(self.directory)[-1] != self.version:
-            raise self._late(self.version + 1)
-        if first:
-            self._sweep()
+        try:
+            if _kept(self.directory).versions[-1] != self.version:
+                raise self._late(self.version + 1)
+            if first:
+                self._sweep()
+        except OSError as error:
+            self.release()
+            raise StoreError(f"{self.directory} cannot be written to: {error}; nothing changed") from error
 
     def release(self) -> None:
         if self._lock is not None:
@@ -178,37 +203,130 @@ class Store:
     # --- forgetting -----------------------------------------------------------------------------------------
 
     def collect(self, keep: int, needed_from: int | None = None) -> None:
-        """Removes versions older than the newest `keep`, but none from `needed_from` on, and the files that only they
-        have. Manifests go first: a process killed between leaves files that no manifest names, for `_sweep`.
+        """Removes what only versions older than the newest `keep` have; of those from `needed_from` on, for which sinks
+        wait, manifest and change stay. What cannot be removed now is removed later.
+
+        A mark says from where on versions are whole, before the first of their files goes. A manifest goes before its
+        files: a process killed between leaves files that nobody needs, for `_sweep`.
+        """
+        whole = max(self.version - keep + 1, 0)
+        first = whole if needed_from is None else min(whole, needed_from)
+        try:
+            self._kept = self._kept or _kept(self.directory)
+            if first < whole and self._kept.whole_from < whole:
+                self._put_mark(self._kept, whole)
+            self._forget_delivered(self._kept, first)
+            self._thin_out(self._kept, first, whole)
+            self._remove_marks(self._kept)
+        except OSError as error:
+            self._kept = None
+            text = "%s: version %d is there, but files of old ones could not be removed: %s; the next writer tries it"
+            log.warning(text, self.directory, self.version, error)
+
+    def _forget_delivered(self, kept: _Kept, first: int) -> None:
+        """Removes versions before `first` of which only the change was kept."""
+        while kept.oldest < min(first, kept.whole_from):
+            change = self.manifest_of(kept.oldest).own_files
+            self.directory.remove(MANIFESTS, _manifest_name(kept.oldest))
+            for name in change - self.manifest_of(kept.whole_from).files:
+                self.directory.remove(FILES, name)
+            kept.oldest += 1
+
+    def _thin_out(self, kept: _Kept, first: int, whole: int) -> None:
+        """Removes the versions before `whole`, from `first` on all but their changes.
 
         A file is in consecutive versions, so what the next version does not have, no later one has.
         """
-        first = self.version - keep + 1 if needed_from is None else min(self.version - keep + 1, needed_from)
-        if self._oldest is None:
-            self._oldest = _numbered(self.directory)[0]
-        while self._oldest < first:
-            old, after = (_read_manifest(self.directory, v) for v in (self._oldest, self._oldest + 1))
-            self.directory.remove(MANIFESTS, _manifest_name(self._oldest))
-            for name in old.files - after.files:
+        while kept.whole_from < whole:
+            version = kept.whole_from
+            old, after = self.manifest_of(version), self.manifest_of(version + 1)
+            if version < first:
+                self.directory.remove(MANIFESTS, _manifest_name(version))
+                kept.oldest = version + 1
+            for name in old.files - after.files - old.changes_from(max(first, kept.oldest)):
                 self.directory.remove(FILES, name)
-            self._oldest += 1
+            kept.whole_from += 1
+
+    def _put_mark(self, kept: _Kept, version: int) -> None:
+        with contextlib.suppress(FileExistsError):  # of somebody who was interrupted
+            self.directory.put(MANIFESTS, _mark_name(version), b"")
+        kept.marks.append(version)
+
+    def _remove_marks(self, kept: _Kept) -> None:
+        """Removes marks that a later one replaces, and the last one when all versions are whole."""
+        for version in [v for v in kept.marks if v < max(kept.marks) or v <= kept.oldest]:
+            self.directory.remove(MANIFESTS, _mark_name(version))
+            kept.marks.remove(version)
 
     def _sweep(self) -> None:
-        """Removes files up to this version that no manifest names. Later ones may belong to a writer elsewhere."""
+        """Removes files up to this version that no version needs. Later ones may belong to a writer elsewhere."""
         for folder in (MANIFESTS, FILES):
             self.directory.sweep(folder)
-        named = {name for v in _numbered(self.directory) for name in _read_manifest(self.directory, v).files}
+        kept, needed = _kept(self.directory), set()
+        for version in kept.versions:
+            manifest = self.manifest_of(version)
+            needed |= manifest.files if version >= kept.whole_from else manifest.own_files
         for name in self.directory.names(FILES):
-            if name not in named and int(name.partition("-")[0]) <= self.version:
+            ours = _FILE.fullmatch(name)
+            if ours and name not in needed and int(ours[1]) <= self.version:
                 self.directory.remove(FILES, name)
+
+
+@dataclass
+class _Kept:
+    """The versions that have a manifest. Those from `whole_from` on are kept in full, of older ones only the change."""
+
+    versions: list[int]
+    oldest: int
+    whole_from: int
+    marks: list[int]
+
+    @property
+    def whole(self) -> list[int]:
+        return [version for version in self.versions if version >= self.whole_from]
+
+
+def _kept(directory: Directory) -> _Kept:
+    """What is kept; files that have other names than ours are passed over."""
+    names = directory.names(MANIFESTS)
+    versions = sorted(int(found[1]) for name in names if (found := _MANIFEST.fullmatch(name)))
+    marks = sorted(int(found[1]) for name in names if (found := _MARK.fullmatch(name)))
+    oldest = versions[0] if versions else 0
+    return _Kept(versions, oldest, max([oldest, *marks]), marks)
+
+
+def _not_kept(directory: Directory, version: int, kept: _Kept) -> StoreError:
+    whole = kept.whole
+    listed = f"{whole[0]} to {whole[-1]}" if len(whole) > 1 else ", ".join(map(str, whole))
+    if version in kept.versions:
+        return StoreError(f"{directory} keeps of version {version} only what it changed; it keeps {listed} in full")
+    return StoreError(f"{directory} has no version {version} (any more); it keeps {listed}")
+
+
+def _no_rulebook(directory: Directory) -> StoreError:
+    """Says how to make one, or which one was meant."""
+    near = _near(directory.path) if isinstance(directory, LocalDirectory) else None
+    advice = f"`holdfast init {directory} FILE...` makes one" if near is None else f"did you mean {near}?"
+    return StoreError(f"{directory} is not a rulebook: it has no {MANIFESTS}/ with a version; {advice}")
+
+
+def _near(path: Path) -> Path | None:
+    """A rulebook beside it with nearly the same name, or around it."""
+    if path.name in (MANIFESTS, FILES) and _kept(LocalDirectory(path.parent)).versions:
+        return path.parent
+    try:
+        names = [child.name for child in path.parent.iterdir() if (child / MANIFESTS).is_dir()]
+    except OSError:
+        return None
+    return next((path.with_name(name) for name in difflib.get_close_matches(path.name, names, 1)), None)
 
 
 def _manifest_name(version: int) -> str:
     return f"{version:010d}.json"
 
 
-def _numbered(directory: Directory) -> list[int]:
-    return [int(name.removesuffix(".json")) for name in directory.names(MANIFESTS) if name[0].isdigit()]
+def _mark_name(version: int) -> str:
+    return f"whole-from-{version:010d}"
 
 
 def _read_manifest(directory: Directory, version: int) -> Manifest:

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import secrets
+import signal
 import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import uvicorn
@@ -25,8 +29,24 @@ def serve(directory: Path, port: int) -> None:
         except OSError as error:
             raise HoldfastError(f"port {port} cannot be used: {error}; choose another with --port") from None
         app = make_app(directory, token)
-        address = f"http://{HOST}:{listening.getsockname()[1]}/"
-        print(f"{directory}: {address}?token={token}", flush=True)
         server = uvicorn.Server(uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=2))
         app.state.is_ending = lambda: server.should_exit
-        server.run(sockets=[listening])
+        with _ended_by_ctrl_c(server):
+            address = f"http://{HOST}:{listening.getsockname()[1]}/"
+            print(f"{directory}: {address}?token={token}", flush=True)
+            server.run(sockets=[listening])
+
+
+@contextmanager
+def _ended_by_ctrl_c(server: uvicorn.Server) -> Iterator[None]:
+    """Lets Ctrl-C end the server from the first moment on; a second one ends it at once."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, server.handle_exit)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.SIG_DFL if before is None else before)  # None: not set from Python
+    if server.should_exit:
+        raise KeyboardInterrupt

@@ -6,19 +6,23 @@ and comes again is still known.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, StoreError
 from holdfast.outbox import names_as_json
 from holdfast.rulebook import Rulebook
+from holdfast.whole_file import replace_whole
 
 FILE = "baseline.parquet"
 MOST = 1_000_000  # of one rule
+_DIGEST = b"holdfast.sha256"  # in the metadata of the file
 _SCHEMA = pa.schema([(name, pa.string()) for name in ("rule_id", "t", "s")])
 
 
@@ -34,17 +38,32 @@ class Baseline:
 
     @classmethod
     def load(cls, path: Path) -> Baseline:
-        return cls(pq.read_table(path) if path.exists() else _SCHEMA.empty_table())
+        """What was recorded; nothing, where there is no file. One that was damaged is an error."""
+        if not path.exists():
+            return cls(_SCHEMA.empty_table())
+        try:
+            table = pq.read_table(pa.BufferReader(path.read_bytes()))
+            known = (table.schema.metadata or {}).get(_DIGEST)
+            table = table.replace_schema_metadata(None).select(_SCHEMA.names).cast(_SCHEMA)
+        except OSError as error:
+            if error.errno is not None:
+                raise StoreError(f"{path} cannot be read: {error.strerror}") from error
+            raise _damaged(path) from error  # Arrow's own
+        except (pa.ArrowException, KeyError, ValueError) as error:
+            raise _damaged(path) from error
+        if known is not None and known != _digest(table):  # files of version 0.1 have none
+            raise _damaged(path)
+        return cls(table)
 
     @classmethod
     def of(cls, book: Rulebook) -> Baseline:
         return cls(_SCHEMA.empty_table()) if book.path is None else cls.load(book.path / FILE)
 
     def save(self, path: Path) -> None:
-        """As a whole or not at all."""
-        temporary = path.with_name(f".{path.name}.new")
-        pq.write_table(self._table, temporary)
-        temporary.replace(path)
+        """As a whole or not at all, durably, with a checksum."""
+        out = pa.BufferOutputStream()
+        pq.write_table(self._table.replace_schema_metadata({_DIGEST: _digest(self._table)}), out)
+        replace_whole(path, out.getvalue().to_pybytes())
 
     def count(self, rule_id: str) -> int:
         return int(pc.sum(pc.equal(self._table["rule_id"], rule_id)).as_py() or 0)
@@ -79,6 +98,26 @@ class Baseline:
         filled = [t.set_column(2, "s", pc.fill_null(t["s"], "")) for t in (mine, known)]
         joined = filled[0].join(filled[1], keys, join_type="left anti").sort_by("place")
         return events.take(joined["place"])
+
+
+def _digest(table: pa.Table) -> bytes:
+    """A checksum of the cells, however they are cut into chunks."""
+    parts = []
+    for column in table.columns:
+        lengths, texts = hashlib.sha256(), hashlib.sha256()
+        for chunk in column.chunks:
+            lengths.update(pc.fill_null(pc.binary_length(chunk), -1).cast(pa.int64()).to_numpy(zero_copy_only=False))
+            filled = pc.fill_null(chunk, "")
+            ends = np.frombuffer(filled.buffers()[1], np.int32)[filled.offset : filled.offset + len(filled) + 1]
+            if filled.buffers()[2] is not None and len(ends):
+                texts.update(filled.buffers()[2][int(ends[0]) : int(ends[-1])])
+        parts += [lengths.hexdigest(), texts.hexdigest()]
+    return hashlib.sha256("".join(parts).encode()).hexdigest().encode()
+
+
+def _damaged(path: Path) -> StoreError:
+    advice = "restore it from a backup, or remove it and record it again: holdfast rules baseline DIR"
+    return StoreError(f"{path} is damaged; {advice}")
 
 
 def _named(rule_id: str, violations: pa.Table) -> pa.Table:

@@ -20,6 +20,7 @@ from holdfast.rules.grammar import parse
 from holdfast.rules.rule import Rule
 from holdfast.rules.rulefile import RuleEntry, RuleFile, as_entry
 from holdfast.violations.look import Look
+from holdfast.whole_file import open_lock
 
 FILE = "rules.yml"
 _LOCK = ".rules.lock"
@@ -106,7 +107,7 @@ def deciding(book: Rulebook) -> Iterator[Decisions]:
     """The decisions, to be changed: they are saved at the end, and nobody else changes them meanwhile."""
     if book.path is None:
         raise StoreError("a rulebook in memory, or in an object store, has no file for decisions")
-    with (book.path / _LOCK).open("w") as lock:
+    with open_lock(book.path / _LOCK) as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         decisions = Decisions.of(book)
         yield decisions

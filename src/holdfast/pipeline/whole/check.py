@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import functools
-import secrets
 import shutil
+import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -117,8 +117,8 @@ def check_on_spark(
     """
     entries = tuple(as_entry(rule, require_policy(nulls)) for rule in entries_of(rules))
     frames = dict(data) if isinstance(data, Mapping) else {"data": data}
-    home = Path(directory) / f"check-{secrets.token_hex(6)}"
-    home.mkdir(parents=True)
+    Path(directory).mkdir(parents=True, exist_ok=True)
+    home = Path(tempfile.mkdtemp(prefix="holdfast-check-", dir=directory))  # of this user alone
     checked = [Checked(entry.value, entry.nulls, entry.predicates) for entry in entries]
     names = RuleNames(checked, [entry.id for entry in entries])
     found = SparkFound(entries, {}, spark, home, names)

@@ -1,0 +1,106 @@
+"""How commands end when something is missing, or somebody presses Ctrl-C: in one line."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import sys
+import urllib.request
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from holdfast import Rulebook
+
+WITHOUT = """
+import sys
+for name in sys.argv[1].split(","):
+    sys.modules[name] = None
+from holdfast.cli.main import status_of
+sys.exit(status_of(sys.argv[2:]))
+"""
+PIPELINE = """
+name: p
+book: other
+tables: {t: {base: t.parquet}}
+rules: ["a -> b"]
+source: {kind: files, path: landing}
+"""
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    home = tmp_path_factory.mktemp("endings")
+    table = pa.table({"a": ["1"], "b": ["2"]})
+    pq.write_table(table, home / "t.parquet")
+    (home / "landing").mkdir()
+    (home / "p.yml").write_text(PIPELINE)
+    Rulebook.create(home / "book", table).close()
+    return home
+
+
+@pytest.mark.parametrize(
+    ("missing", "command", "extra"),
+    [
+        ("pyspark", ["watch", "p.yml", "--once"], "spark"),
+        ("pyspark", ["check", "t.parquet", "--rule", "a -> b", "--on", "spark"], "spark"),
+        ("pyspark", ["demo", "--rows", "100", "--batches", "1"], "spark"),
+        ("uvicorn", ["serve", "book", "--port", "0"], "ui"),
+        ("fastapi", ["serve", "book", "--port", "0"], "ui"),
+        ("jinja2", ["report", "book"], "ui"),
+        ("altair", ["report", "book"], "ui"),
+        ("pyroaring", ["check", "t.parquet", "--rule", "a -> b", "--index", "less_than"], "less-than"),
+    ],
+)
+def test_a_missing_extra_is_one_line_with_the_command_that_brings_it(place, missing, command, extra):
+    command = [str(place / part) if part in ("p.yml", "t.parquet", "book") else part for part in command]
+    run = [sys.executable, "-c", WITHOUT, missing, *command]
+    done = subprocess.run(run, capture_output=True, text=True, check=False)
+    lines = [line for line in done.stderr.splitlines() if "compiling the kernels" not in line]
+    assert done.returncode == 2 and len(lines) == 1, done.stderr
+    assert lines[0].startswith("holdfast: ") and lines[0].endswith(f"pip install 'holdfast-data[{extra}]'")
+
+
+@pytest.mark.parametrize("times", [1, 2, 3])
+@pytest.mark.parametrize("watched", [False, True], ids=["alone", "with a page open"])
+def test_ctrl_c_ends_a_server_in_one_line(place, times, watched):
+    command = [sys.executable, "-m", "holdfast.cli.main", "serve", str(place / "book"), "--port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as server:
+        address = re.search(r"http://[^?]+", server.stdout.readline())[0]
+        page = urllib.request.urlopen(f"{address}api/events", timeout=60) if watched else None
+        for _ in range(times):
+            server.send_signal(signal.SIGINT)
+        _, told = server.communicate(timeout=60)
+        if page is not None:
+            page.close()
+    assert server.returncode in (0, 130)
+    assert [line for line in told.splitlines() if "compiling the kernels" not in line] == ["holdfast: interrupted"]
+
+
+STUBBORN = """
+import signal, sys
+from holdfast.pipeline import session
+
+class Conf(dict):
+    set = dict.__setitem__
+
+class Spark:
+    conf = Conf()
+    def stop(self):
+        signal.raise_signal(signal.SIGINT)
+        print("stopped")
+
+session.local_session = lambda *_, **__: Spark()
+try:
+    with session.running():
+        signal.raise_signal(signal.SIGINT)
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+
+
+def test_a_second_ctrl_c_lets_spark_stop():
+    done = subprocess.run([sys.executable, "-c", STUBBORN], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["stopped", "interrupted"] and not done.stderr
