@@ -4,6 +4,7 @@ masked columns."""
 from __future__ import annotations
 
 import json
+import re
 import socket
 import tempfile
 import threading
@@ -217,15 +218,17 @@ def serving(directory: Path):
 
 
 @settings(max_examples=cases(2), deadline=None, phases=[Phase.generate])
-@given(st.booleans(), st.booleans(), st.sampled_from(["kept", "emptied", "removed"]))
+@given(st.booleans(), st.booleans(), st.sampled_from(["kept", "unmasked", "removed"]))
 def test_a_marker_in_a_masked_column_appears_nowhere(text_key, by_table, decisions):
     mask = ["people.ssn", "name"] if by_table else ["ssn", "name"]
     with tempfile.TemporaryDirectory() as path:
         home = Masked(Path(path), mask, text_key=text_key)
-        if decisions != "kept":  # the manifest knows the mask, whatever becomes of the file
-            (Path(path) / "book" / FILE).unlink()
-        if decisions == "emptied":
-            (Path(path) / "book" / FILE).write_text("version: 1\nrules: []\n")
+        file = Path(path) / "book" / FILE
+        if decisions == "removed":  # the manifest knows the mask, whatever becomes of the file
+            file.unlink()
+        elif decisions == "unmasked":
+            file.write_text(re.sub(r"(?m)^mask:.*\n(- .*\n|  - .*\n)*", "", file.read_text()))
+            assert "mask" not in file.read_text()
         home.changes()
         home.commands()
         home.messages()
@@ -263,6 +266,18 @@ def test_masks_stay_until_they_are_taken_away(tmp_path, capsys):
     assert home.run("rules", "mask", "book", "aeg").status == 2
     with home.book() as book:
         assert book.masked == {"age"}
+
+
+def test_an_empty_file_of_decisions_unmasks_nothing(tmp_path):
+    home = Home(tmp_path)
+    home.init("--rule", "zip -> age", "--mask", "id", "--key", "id")
+    home.write(f"book/{FILE}", "")
+    home.write("change.csv", f"_change_type,id,zip,age\ninsert,{NUMBER},10115,31\n")
+    home.run("apply", "book", "change.csv")
+    with home.book() as book:
+        assert book.masked == {"id"}
+    for command in (["violations", "book"], ["history", "book", "--events"], ["rules", "book"]):
+        assert leaks(home.run(*command).out) is None
 
 
 @pytest.mark.parametrize("text", ["mask: [nothing]\nrules: []\n", "mask: 7\n", "mask: [ssn\n"])

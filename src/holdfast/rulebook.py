@@ -41,6 +41,7 @@ from holdfast.store.directory import LocalDirectory, directory_at
 from holdfast.store.disk import Disk
 from holdfast.store.interrupt import uninterrupted
 from holdfast.store.log import Log, Record
+from holdfast.store.marks import Marks
 from holdfast.store.step import GROWING, LOG, OUTBOX, QUARANTINE, RULES, VALUES, WORDS, Step, facts_state, table_state
 from holdfast.store.store import Store
 from holdfast.table.change import Changes, Part, by_table
@@ -98,7 +99,7 @@ class Rulebook:
         self._index, self._progress, self._executor = index, progress, executor
         self._closed = self._stale = self._read_only = False
         self._caught_up = False  # with versions of another process
-        self.needed_from: int | None = None  # the oldest version that somebody has still to be told of
+        self.needed_from: int | None = None  # the oldest version not yet delivered to every sink
         self._reset(tables, entries)
 
     def _reset(
@@ -577,14 +578,20 @@ class Rulebook:
             self._stale, self._detector = self._store is not None, None
             self._found.forget()
             raise
-        if self._store is not None:
-            self._store.collect(self._options["keep"], self.needed_from)
+        self._collect()
 
     def forget(self) -> None:
-        """Lets go of versions that are not to be kept, and that nobody has still to be told of any more."""
+        """Lets go of versions that are not to be kept, and that are delivered to every sink."""
         if self._store is not None:
             self._store.acquire()
-            self._store.collect(self._options["keep"], self.needed_from)
+            self._collect()
+
+    def _collect(self) -> None:
+        if self._store is None:
+            return
+        if self.needed_from is None and self._options["outbox"]:  # sinks of a pipeline that does not run now
+            self.needed_from = Marks(self._store.directory).needed_from()
+        self._store.collect(self._options["keep"], self.needed_from)
 
     def _put(
         self, store: Store, step: Step, known: int, meta: Record | None = None, altered: Collection[str] = ()

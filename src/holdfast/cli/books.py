@@ -257,6 +257,7 @@ def apply_command(
         _take_decisions(book)
         Baseline.of(book)  # a damaged one is said before anything is applied
         addresses = AlertAddresses(book, directory, alert or ())
+        alerts += addresses.deliver()  # what earlier commands could not
         with discreet(bool(book.masked)):
             content = _content_of(Path(changes))
             batches = read_feed(changes, batch=batch)
@@ -274,7 +275,8 @@ def apply_command(
                 _print_batch(record, format)
         if format is Format.JSON:
             print(as_json(records[0] if len(records) == 1 else {"batches": records}))
-        alerts += addresses.deliver()
+        addresses.deliver()
+        addresses.require_delivered()
     if fails({a.severity for a in alerts}, fail_on):
         raise typer.Exit(VIOLATED)
 

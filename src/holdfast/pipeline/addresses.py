@@ -30,14 +30,17 @@ class AlertAddresses:
             book.alter(outbox=True)
         self._delivery.begin_now(book)
         book.needed_from = self._delivery.needed_from
-        self._pending = book.version  # versions up to this one were applied by earlier commands
 
     def deliver(self) -> list[Alert]:
-        """Tells every address what it does not know yet. Returns the alerts that earlier commands could not deliver; an
-        error where one still cannot be delivered."""
-        before = self._delivery.behind(self._pending)
+        """Tells every address what it does not know yet. Returns the alerts that every address has now."""
+        first = self._delivery.delivered + 1
         self._delivery.deliver(self._book)
         self._delivery.close(self._book)
+        versions = range(first, self._delivery.delivered + 1) if self._senders else ()
+        return [alert for version in versions for alert in Told("", self._book, version).alerts]
+
+    def require_delivered(self) -> None:
+        """An error where an address could not be told."""
         failed = self._delivery.failed()
         if failed:
             raise HoldfastError(
@@ -45,6 +48,3 @@ class AlertAddresses:
                 f"({next(iter(failed.values()))}); the batches are applied, and the alerts are kept: the next "
                 f"`holdfast apply --alert` to the same address delivers them, also with the same file"
             )
-        first = self._pending - max(before.values(), default=0) + 1
-        versions = range(max(first, self._book.oldest_told), self._pending + 1)
-        return [alert for version in versions for alert in Told("", self._book, version).alerts]

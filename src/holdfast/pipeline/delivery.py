@@ -104,6 +104,11 @@ class Delivery:
         others = [done for sink, done in self._marks.all().items() if sink not in self._done]
         return min(mine + others) + 1 if mine or others else None
 
+    @property
+    def delivered(self) -> int:
+        """The newest version that every sink has."""
+        return min((done or 0 for done in self._done.values()), default=0)
+
     def behind(self, version: int) -> dict[str, int]:
         """How many versions each sink is behind, where it is."""
         return {sink: version - (done or 0) for sink, done in self._done.items() if (done or 0) < version}
