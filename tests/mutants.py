@@ -70,6 +70,8 @@ MUTANTS = [
     Mutant("table/exact_floats.py", "return reasons | _equal(texts, codes, reasons)", "return reasons", "test_encode.py"),
     Mutant("table/net.py", "declared=self.declared,\n                most", "declared=schema.names,\n                most", "test_read.py"),
     Mutant("table/text_form.py", "if (value * 2.0**LARGEST_SCALE).is_integer():", "if value.is_integer():", "test_inclusion.py -k text"),
+    Mutant("table/json_depth.py", "if inside[tokens == _NEWLINE].any():", "if False:", "test_read.py -k depth"),
+    Mutant("table/json_depth.py", "_ESCAPE.sub(b\"\", text) if", "text if", "test_read.py -k depth"),
     Mutant("table/parse.py", '_INTEGER = r"-?(0|[1-9][0-9]*)"', '_INTEGER = r"-?[0-9]+"', "test_encode.py"),
     Mutant("kernels/text_dictionary.py", "slots[at] = tag | np.uint64(size + 1)\n", "slots[at] = tag | np.uint64(size + 2)\n", "test_encode.py"),
     # rows, keys, changes

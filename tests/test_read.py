@@ -12,12 +12,20 @@ import duckdb
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.compute
 import pyarrow.feather
 import pyarrow.parquet
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
-from holdfast import Change, HoldfastError, Rulebook
+from holdfast import Change, HoldfastError, Rulebook, discover
+from holdfast.table.change import read_feed
+from holdfast.table.dictionary import TextDictionary
+from holdfast.table.encode import encode_table
+from holdfast.table.json_depth import require_shallow
 from holdfast.table.read import read, read_all, schema_of
+from tests.conftest import cases
 
 FRAME = pa.table({"id": [1, 2], "name": ["x", None], "price": pa.array([Decimal("1.50"), None], pa.decimal128(9, 2)),
                   "day": [date(2020, 1, 1), None]})  # fmt: skip
@@ -195,6 +203,120 @@ def test_unreadable_files(tmp_path):
     refused("b.jsonl: ", tmp_path / "b.jsonl")
     (tmp_path / "nested.jsonl").write_text('{"a": {"b": 1}}\n')
     refused("nested.jsonl: column 'a' has the type struct", tmp_path / "nested.jsonl")
+
+
+def deep(levels: int) -> str:
+    return '{"a": ' + "[" * (levels - 1) + "]" * (levels - 1) + "}\n"
+
+
+@pytest.mark.parametrize("name", ["a.jsonl", "a.json"])
+def test_json_that_is_nested_too_deep_is_refused_before_a_parser_sees_it(tmp_path, name):
+    (tmp_path / name).write_text('{"a": 1}\n{"a": "]"}\n' + deep(100_000))
+    refused(rf"{name}, line 3: nested more than 64 levels deep", tmp_path / name)
+    (tmp_path / name).write_text('{"_change_type": "insert", "id": 1}\n' + deep(100_000))
+    with pytest.raises(HoldfastError, match=rf"{name}, line 2: nested more than 64 levels deep"):
+        read_feed(tmp_path / name)
+
+
+STRINGS = st.text('[]{}"\\\n x', max_size=6)
+NESTED = st.recursive(
+    st.one_of(st.integers(), STRINGS),
+    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(STRINGS, inner, max_size=2)),
+    max_leaves=8,
+)
+
+
+@example(lines=[1, '"[["', ["x"]], deepest=1, at_once=1)
+@given(lines=st.lists(NESTED, max_size=4), deepest=st.integers(0, 4), at_once=st.sampled_from([1, 1 << 24]))
+@settings(max_examples=cases(200))
+def test_depth_is_counted_outside_of_strings(tmp_path_factory, lines, deepest, at_once):
+    def depth(value: object) -> int:
+        parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+        return 1 + max(map(depth, parts), default=0) if isinstance(value, list | dict) else 0
+
+    path = tmp_path_factory.mktemp("json") / "a.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    first = next((i for i, line in enumerate(lines, start=1) if depth(line) > deepest), None)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("holdfast.table.json_depth._AT_ONCE", at_once)
+        if first is None:
+            require_shallow(path, deepest)
+        else:
+            with pytest.raises(HoldfastError, match=rf"line {first}: nested more than {deepest} levels deep"):
+                require_shallow(path, deepest)
+
+
+def test_a_string_without_end_hides_no_depth(tmp_path):
+    (tmp_path / "a.jsonl").write_text('{"a": "x\n' + deep(100_000) + '"}\n')
+    refused("a.jsonl, line 2: nested more than 64 levels", tmp_path / "a.jsonl")
+
+
+def test_files_that_are_cut_off(tmp_path):
+    """Wherever: an error with the file's name in one line, or, where the end does not matter, the table."""
+    pyarrow.parquet.write_table(FRAME, tmp_path / "whole.parquet")
+    pyarrow.feather.write_feather(FRAME, tmp_path / "whole.arrow", compression="uncompressed")
+    (tmp_path / "whole.jsonl").write_text('{"id": 1, "name": "x"}\n{"id": 2, "name": "y"}\n')
+    for kind in ("parquet", "arrow", "jsonl"):
+        content = (tmp_path / f"whole.{kind}").read_bytes()
+        for length in range(0, len(content), 7):
+            (tmp_path / f"cut.{kind}").write_bytes(content[:length])
+            try:
+                read(tmp_path / f"cut.{kind}")
+            except HoldfastError as error:
+                assert f"cut.{kind}" in str(error) and "\n" not in str(error)
+
+
+@pytest.mark.parametrize("error", [pa.ArrowNotImplementedError, pa.ArrowMemoryError, pa.ArrowTypeError, OverflowError])
+def test_whatever_arrow_says_names_the_file(tmp_path, monkeypatch, error):
+    def fail(*_, **__):
+        raise error("two\nlines")
+
+    (tmp_path / "a.jsonl").write_text('{"a": 1}\n')
+    monkeypatch.setattr("pyarrow.json.read_json", fail)
+    refused("a.jsonl: two lines$", tmp_path / "a.jsonl")
+
+
+def test_run_ends_are_decoded_wherever_they_come_from(tmp_path):
+    def runs(values, type_=None):
+        return pyarrow.compute.run_end_encode(pa.array(values, type_))
+
+    plain = pa.table({"id": [1, 1, 2, None], "name": ["x", "x", None, "y"], "n": ["5", "5", "6", None]})
+    table = pa.table({name: runs(plain.column(name).to_pylist()) for name in plain.column_names})
+    pieces = pa.RunEndEncodedArray.from_arrays(pa.array([2, 4], pa.int32()), pa.array(["p", None]).dictionary_encode())
+    table, plain = table.append_column("few", pieces), plain.append_column("few", pa.array(["p", "p", None, None]))
+    pyarrow.feather.write_feather(table.drop_columns(["few"]), tmp_path / "a.arrow", compression="uncompressed")
+    for types in (None, {"n": "integer"}, {"n": "decimal"}, {"id": "text"}):
+        assert shape(table, types=types) == shape(plain, types=types)
+        assert shape(table.slice(1, 2), types=types) == shape(plain.slice(1, 2), types=types)
+        assert shape(tmp_path / "a.arrow", types=types) == shape(plain.drop_columns(["few"]), types=types)
+    book = Rulebook.create(None, plain, key=None)
+    book.apply(Change(inserts=table, deletes=table.slice(0, 1)))
+    assert book.count() == 7
+    encoded = encode_table(schema_of(read(plain)), table, TextDictionary())
+    assert encoded.codes.tolist() == encode_table(schema_of(read(plain)), plain, TextDictionary()).codes.tolist()
+    refused("column 'a' has the type list", pa.table({"a": pa.RunEndEncodedArray.from_arrays([1], [[1]])}))
+
+
+def test_more_columns_than_rules_are_found_among(tmp_path):
+    wide = pa.table({f"c{i}": [i, 1] for i in range(20_000)})
+    message = "has 20,000 columns, and rules are found among at most 4,096; choose some with columns= \\(--columns\\)"
+    refused(message, {"w": wide}, kinds=("fd",))
+    with pytest.raises(HoldfastError, match=message):
+        discover(wide)
+    assert len(discover(wide, ("key",), columns=["c0", "c2"])) == 2
+    halves = {str(i): wide.select(range(4000)) for i in range(3)}
+    refused("the tables have 12,000 columns, and inclusions are found among at most 8,192", halves, kinds=("ind",))
+
+
+def test_a_search_that_memory_does_not_suffice_for(monkeypatch):
+    def fail(*_, **__):
+        raise MemoryError("Unable to allocate 9 GiB")
+
+    monkeypatch.setattr("holdfast.discovery.database.DatabaseRules.begin", fail)
+    message = "memory does not suffice for the rules of 4 columns .*columns= "
+    with pytest.raises(HoldfastError, match=message):
+        discover(FRAME)
+    refused(message, FRAME, kinds=("fd",))
 
 
 def test_ragged_csv_names_the_line(tmp_path):

@@ -20,6 +20,7 @@ from holdfast.discovery.interest import TableMeasures, Weights
 from holdfast.discovery.partitions import Partitions
 from holdfast.discovery.rank import DEFAULT_MOST, WORTH_READING, Ranked
 from holdfast.discovery.wanted import DEFAULT_KINDS, OF_ONE_TABLE, CrossColumns, Sizes, Wanted
+from holdfast.discovery.width import within_memory
 from holdfast.errors import HoldfastError, shown
 from holdfast.executors.executor import Cancellation, Executor
 from holdfast.executors.threads import ThreadExecutor
@@ -167,7 +168,7 @@ def search(
         most_pairs=_MOST_PAIRS,
         most_counted=_MOST_COUNTED,
     )
-    with _interruptible(budget, cancellation):
+    with _interruptible(budget, cancellation), within_memory(loaded.schemas):
         found.begin(rows, budget)
     rules = with_supports(found.rules(), rows, wanted.nulls)
     limits = rules.limits if budget.ended is None else (*rules.limits, budget.ended)

@@ -126,8 +126,10 @@ def cell(value: object, limit: int = 60) -> str:
 
 
 def detail(error: object) -> str:
-    """What another program says went wrong; it may quote the data."""
-    return "details are hidden, because columns are masked" if _hiding.get() else str(error)
+    """What another program says went wrong, in one line; it may quote the data."""
+    if _hiding.get():
+        return "details are hidden, because columns are masked"
+    return " ".join(str(error).split()) or type(error).__name__
 
 
 def keep_secret(text: str) -> None:

@@ -13,6 +13,7 @@ from holdfast.discovery.inclusion import Inclusions
 from holdfast.discovery.interest import TableMeasures, Weights
 from holdfast.discovery.rank import DEFAULT_MOST, WORTH_READING, Ranked, rank
 from holdfast.discovery.row_rules import row_rules as rules_of_rows
+from holdfast.discovery.width import require_narrow
 from holdfast.rules.ruleset import RuleSet
 from holdfast.table.change import Part
 from holdfast.table.dictionary import TextDictionary
@@ -34,6 +35,7 @@ class Loaded:
     @classmethod
     def of(cls, data: Any, choices: Choices) -> Loaded:
         settled, words = choices.settle(read_all(data)), TextDictionary()
+        require_narrow({name: options.schema for name, (_, options) in settled.items()})
         rows = {name: _rows_of(name, source, options, words) for name, (source, options) in settled.items()}
         return cls(rows, words, isinstance(data, Mapping))
 

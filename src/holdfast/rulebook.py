@@ -23,6 +23,7 @@ from holdfast.discovery.interest import Weights
 from holdfast.discovery.rank import DEFAULT_MOST, Ranked
 from holdfast.discovery.runs import Runs
 from holdfast.discovery.wanted import CrossColumns, Sizes, Wanted
+from holdfast.discovery.width import require_narrow, within_memory
 from holdfast.errors import HoldfastError, RuleError, SchemaError, StoreError, ValueRefused, discreet, shown
 from holdfast.executors.executor import Executor
 from holdfast.indexes.named import DEFAULT
@@ -206,6 +207,8 @@ class Rulebook:
         settled = Choices(key, types, columns, exclude).settle(read_all(tables))
         made = {name: table for name, (_, table) in settled.items()}
         options["mask"] = require_mask(mask, made)
+        if kinds:
+            require_narrow({name: table.schema for name, table in made.items()})
         entries = require_entries([as_entry(rule, rule_nulls) for rule in rules], made)
         book = cls(made, options, entries, None, index, progress, executor, memory_budget)
         record = book._load_base({name: source for name, (source, _) in settled.items()}, Budget(time_budget))
@@ -244,7 +247,8 @@ class Rulebook:
         step = self._step(self._plan(parts, quarantine=False), {}, None, Followed({}, {}), 0, "base", "default")
         self._merge(step)
         if self._found:
-            self._found.make(self._rows, budget)
+            with within_memory({name: rows.schema for name, rows in self._rows.items()}):
+                self._found.make(self._rows, budget)
         step.record["violations"] = self._violation_record(dict.fromkeys(range(len(self._entries)), (0, 0)))
         return step.record
 

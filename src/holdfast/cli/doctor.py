@@ -13,6 +13,9 @@ from pathlib import Path
 
 from holdfast.java import OLDEST, find_java
 from holdfast.kernels.compiled import cache_directory, is_cached
+from holdfast.store.directory import directory_at
+from holdfast.store.marks import MARKS, Marks
+from holdfast.store.store import Store
 
 EXTRAS = {
     "spark": ("pyspark", "pandas"),
@@ -41,6 +44,19 @@ def examine() -> list[Finding]:
     core = [_python(), _package("numpy"), _package("pyarrow"), _package("numba"), _kernel_cache()]
     extras = [_extra(name, modules) for name, modules in EXTRAS.items() if name != "spark"]
     return [*core, _java(), _spark(), *extras, _disk()]
+
+
+def examine_book(directory: Path) -> list[Finding]:
+    """How far each sink of a rulebook is."""
+    place = directory_at(directory)
+    version = Store.open(place).version
+    made = [Finding("rulebook", True, f"{directory}, version {version}")]
+    for sink, done in sorted(Marks(place).all().items()):
+        behind = version - done
+        advice = f"its next run delivers them; if there is no such sink any more, remove {directory}/{MARKS}/{sink}.*"
+        found = f"{behind:,} of {version:,} versions not delivered" if behind else "up to date"
+        made.append(Finding(f"sink {sink}", not behind, found, advice if behind else ""))
+    return made
 
 
 def _python() -> Finding:

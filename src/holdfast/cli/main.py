@@ -18,7 +18,7 @@ from holdfast.cli.discover import discover_command
 from holdfast.cli.doctor import EXTRAS
 from holdfast.cli.terminal import Console, plain
 from holdfast.cli.watch import watch_command
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, concealed
 from holdfast.plain_text import plain_text
 
 OK, BAD_INPUT, INTERNAL, INTERRUPTED, CUT_OFF = 0, 2, 3, 130, 141
@@ -60,11 +60,15 @@ def _main(
 
 @app.command()
 @plain
-def doctor() -> None:
+def doctor(
+    directory: Annotated[
+        Path | None, typer.Argument(help="A rulebook: also how far its sinks are.", show_default=False)
+    ] = None,
+) -> None:
     """Show what Holdfast found on this machine, and what to do about each missing thing."""
-    from holdfast.cli.doctor import examine
+    from holdfast.cli.doctor import examine, examine_book
 
-    findings = examine()
+    findings = examine() if directory is None else [*examine(), *examine_book(directory)]
     width = max(len(finding.what) for finding in findings)
     for finding in findings:
         print(f"{'ok ' if finding.ok else '-- '} {finding.what:<{width}}  {finding.found}")
@@ -133,7 +137,7 @@ def status_of(arguments: list[str] | None = None) -> int:
 
 
 def _refused(message: str) -> int:
-    print(f"holdfast: {plain_text(message)}", file=sys.stderr)
+    print(f"holdfast: {plain_text(concealed(message))}", file=sys.stderr)
     return BAD_INPUT
 
 
@@ -155,7 +159,7 @@ def _unexpected(error: Exception) -> int:
             error.message = plain_text(message)  # type: ignore[attr-defined]
         show()
         return BAD_INPUT
-    print(plain_text("".join(traceback.format_exception(error))), end="", file=sys.stderr)
+    print(plain_text(concealed("".join(traceback.format_exception(error)))), end="", file=sys.stderr)
     print("holdfast: internal error; please report it with the lines above", file=sys.stderr)
     return INTERNAL
 

@@ -12,6 +12,7 @@ from typing import IO, Any, ParamSpec, TextIO, TypeVar, cast
 import rich.console
 from rich.text import Text
 
+from holdfast.errors import concealed
 from holdfast.plain_text import HIDDEN, plain_text
 
 P = ParamSpec("P")
@@ -26,7 +27,7 @@ class PlainStream:
         self.raw = raw
 
     def write(self, text: str) -> int:
-        self.raw.write(plain_text(text))
+        self.raw.write(plain_text(concealed(text)))
         return len(text)
 
     def writelines(self, lines: list[str]) -> None:

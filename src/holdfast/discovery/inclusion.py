@@ -20,6 +20,7 @@ from holdfast.discovery.filed_generator import MEMORY_BUDGET, FiledGenerator
 from holdfast.discovery.generator import Generator
 from holdfast.discovery.runs import Runs
 from holdfast.discovery.spread_generator import SpreadGenerator
+from holdfast.discovery.width import require_comparable
 from holdfast.executors.executor import Executor
 from holdfast.kernels.generator import count_moves
 from holdfast.kernels.grouping import number_values
@@ -95,6 +96,7 @@ class Inclusions:
             for name, schema in schemas.items()
             for place, column in enumerate(schema.columns)
         ]
+        require_comparable(len(self.attributes))
         self._of_table = {n: [i for i, a in enumerate(self.attributes) if a.table == n] for n in schemas}
         self._types = {name: self._by_type(numbers) for name, numbers in self._of_table.items()}
         count = len(self.attributes)

@@ -20,6 +20,8 @@ import pyarrow.json
 import pyarrow.parquet
 
 from holdfast.errors import Place, ReadError, SchemaError, ValueRefused, cell, detail, shown
+from holdfast.table.encode import without_runs
+from holdfast.table.json_depth import require_shallow
 from holdfast.table.kind import Kind
 from holdfast.table.parse import decimal_scale, infer_column
 from holdfast.table.read_csv import read_csv
@@ -108,7 +110,8 @@ def read(data: Any, name: str | None = None, names: Sequence[str] = ()) -> Sourc
         path = Path(data)
         return _read_path(path, name or path.stem)
     name = name or LONE_NAME
-    return Source(name, _with_distinct_names(_to_arrow(data, name), name), Place(f"table {shown(name)}"))
+    table = _without_runs(_with_distinct_names(_to_arrow(data, name), name), f"table {shown(name)}")
+    return Source(name, table, Place(f"table {shown(name)}"))
 
 
 def read_all(data: Any) -> dict[str, Source]:
@@ -126,10 +129,10 @@ def _to_arrow(data: Any, name: str) -> pa.Table:
         return data
     if isinstance(data, pa.RecordBatch):
         return pa.Table.from_batches([data])
-    if isinstance(data, pa.RecordBatchReader):
-        return data.read_all()
     library = type(data).__module__.partition(".")[0]
     try:
+        if isinstance(data, pa.RecordBatchReader):
+            return data.read_all()
         if library == "pandas":
             return pa.Table.from_pandas(data, preserve_index=False).replace_schema_metadata()
         if library == "polars" and hasattr(data, "collect"):
@@ -140,7 +143,7 @@ def _to_arrow(data: Any, name: str) -> pa.Table:
             return data.to_arrow_table()
         if hasattr(data, "__arrow_c_stream__"):
             return pa.table(data)
-    except (pa.ArrowException, ValueError, AttributeError, TypeError) as error:
+    except (pa.ArrowException, OSError, OverflowError, ValueError, AttributeError, TypeError) as error:
         raise ReadError(f"table {shown(name)} cannot be read: {detail(error)}") from error
     raise ReadError(
         f"table {shown(name)}: a {type(data).__name__} is not a table; give a pandas, Polars, Arrow, DuckDB or Spark "
@@ -156,6 +159,17 @@ def _with_distinct_names(table: pa.Table, place: str) -> pa.Table:
     return table
 
 
+def _without_runs(table: pa.Table, place: str) -> pa.Table:
+    """The same table without run-end encoding, which most of Arrow's functions do not know."""
+    for i, field in enumerate(table.schema):
+        if pa.types.is_run_end_encoded(field.type):
+            try:
+                table = table.set_column(i, field.name, without_runs(table.column(i)))
+            except pa.ArrowException as error:
+                raise SchemaError(f"{place}: column {shown(field.name)} cannot be read: {detail(error)}") from error
+    return table
+
+
 def _read_path(path: Path, name: str) -> Source:
     if not path.exists():
         raise ReadError(f"{path}: there is no such file")
@@ -164,17 +178,19 @@ def _read_path(path: Path, name: str) -> Source:
         raise ReadError(f"{path}: the name does not end in one of {', '.join(_READERS)}")
     try:
         table = (reader or _read_parquet)(path)
-    except pa.ArrowInvalid as error:
-        raise ReadError(f"{path}: {detail(error)}") from error
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, UnicodeDecodeError) as error:  # Arrow's own among them
         raise ReadError(f"{path}: cannot be read: {detail(error)}") from error
-    return Source(name, _with_distinct_names(table, str(path)), Place(str(path)), textual=reader is read_csv)
+    except (pa.ArrowException, OverflowError, RecursionError, MemoryError, ValueError) as error:
+        raise ReadError(f"{path}: {detail(error)}") from error
+    table = _without_runs(_with_distinct_names(table, str(path)), str(path))
+    return Source(name, table, Place(str(path)), textual=reader is read_csv)
 
 
 def _read_json_lines(path: Path) -> pa.Table:
     block = max(path.stat().st_size, 1) + 1
     if block > 2**31 - 1:
         raise ReadError(f"{path}: JSON lines files of 2 GiB and more cannot be read; split the file or use Parquet")
+    require_shallow(path)
     return pa.json.read_json(path, pa.json.ReadOptions(block_size=block))
 
 
@@ -183,6 +199,7 @@ def read_json_texts(path: Path) -> Source:
     kinds. JSON has no dates and decimals of its own."""
     rows: list[dict[str, Any]] = []
     try:
+        require_shallow(path)
         with path.open(encoding="utf-8") as file:
             for number, line in enumerate(file, start=1):
                 if line.strip():
@@ -262,7 +279,10 @@ def schema_of(source: Source, types: Mapping[str, str] | None = None) -> Schema:
 def _column(source: Source, field: pa.Field, declared: str | None) -> Column:
     values = source.table.column(field.name)
     if declared == "decimal":
-        texts = pc.unique(values.cast(pa.string())).drop_null()
+        try:
+            texts = pc.unique(values.cast(pa.string())).drop_null()
+        except pa.ArrowException as error:
+            raise SchemaError(f"column {shown(field.name)} cannot be read as decimal: {detail(error)}") from error
         return column_of_type_text(field.name, f"decimal({decimal_scale(texts)})")
     if declared is not None:
         return column_of_type_text(field.name, declared)

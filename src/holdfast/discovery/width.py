@@ -1,0 +1,43 @@
+"""How many columns rules are looked for among."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from holdfast.errors import HoldfastError, shown
+from holdfast.table.schema import Schema
+
+MOST_COLUMNS = 4096  # of a table
+MOST_COMPARED = 8192  # of all tables, whose inclusions are looked for
+
+
+def require_narrow(schemas: Mapping[str, Schema]) -> None:
+    """Raises an error that names the table with too many columns, and what to do."""
+    for name, schema in schemas.items():
+        if len(schema) > MOST_COLUMNS:
+            raise HoldfastError(
+                f"table {shown(name)} has {len(schema):,} columns, and rules are found among at most {MOST_COLUMNS:,}; "
+                f"choose some with columns= (--columns), or leave some out with exclude= (--exclude)"
+            )
+
+
+def require_comparable(columns: int) -> None:
+    if columns > MOST_COMPARED:
+        raise HoldfastError(
+            f"the tables have {columns:,} columns, and inclusions are found among at most {MOST_COMPARED:,}; "
+            f"choose some with columns= (--columns), or leave some out with exclude= (--exclude)"
+        )
+
+
+@contextmanager
+def within_memory(schemas: Mapping[str, Schema]) -> Iterator[None]:
+    """A search that memory does not suffice for ends in an error that says what to do."""
+    try:
+        yield
+    except MemoryError as error:
+        columns = sum(map(len, schemas.values()))
+        raise HoldfastError(
+            f"memory does not suffice for the rules of {columns:,} columns ({error}); choose some columns with "
+            f"columns= (--columns), fewer kinds with kinds= (--kind), or smaller rules with max_size= (--max-size)"
+        ) from error
