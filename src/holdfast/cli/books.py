@@ -15,7 +15,6 @@ from typing import Annotated, Any
 
 import pyarrow as pa
 import typer
-from rich.console import Console
 
 import holdfast
 from holdfast.check import Found, check
@@ -46,6 +45,7 @@ from holdfast.cli.options import (
     OnlyInserts,
     RuleFileOption,
     RuleOption,
+    SafeCells,
     Suggest,
     Types,
     fails,
@@ -55,14 +55,16 @@ from holdfast.cli.output import (
     Format,
     Record,
     RuleResult,
-    as_csv,
     as_json,
     as_junit,
     as_sarif,
+    print_csv,
     print_records,
     print_table,
+    safe_cell,
 )  # fmt: skip
 from holdfast.cli.progress import announce, discovery_bar, progress_bar
+from holdfast.cli.terminal import Console
 from holdfast.discover import search
 from holdfast.discovery.budget import Progress as SearchProgress
 from holdfast.discovery.rank import DEFAULT_MOST, Ranked
@@ -98,6 +100,7 @@ def check_command(
         Path | None, typer.Option(help="A file of known violations: only others count for the exit status.")
     ] = None,
     record: Annotated[bool, typer.Option("--record", help="Write what is found into the baseline.")] = False,
+    safe_cells: SafeCells = False,
 ) -> None:  # fmt: skip
     """Find every row and pair of rows that violates a rule."""
     wanted = rules_of(rules, rule)
@@ -115,7 +118,7 @@ def check_command(
         found = check(tables, wanted, nulls=nulls, progress=progress, **options)
         results = [_result(found, entry, listed(limit, format)) for entry in found.entries]
         stack.callback(getattr(found, "close", bool))
-    _print_results(results, format, files)
+    _print_results(results, format, files, safe_cells)
     broken = [e for e, r in zip(found.entries, results, strict=True) if r.count and r.error > e.tolerance]
     if baseline is not None:
         broken = _unknown(found, broken, baseline, record)
@@ -143,7 +146,7 @@ def _result(found: Any, entry: RuleEntry, limit: int) -> RuleResult:
     return RuleResult(entry.id, entry.rule, entry.value.kind, entry.severity, count, error, pairs)
 
 
-def _print_results(results: list[RuleResult], format: Format, files: list[str]) -> None:
+def _print_results(results: list[RuleResult], format: Format, files: list[str], safe_cells: bool) -> None:
     if format is Format.JSON:
         print(as_json({"violations": [r.record() for r in results]}))
     elif format is Format.JUNIT:
@@ -152,7 +155,7 @@ def _print_results(results: list[RuleResult], format: Format, files: list[str]) 
         print(as_sarif(results, files, holdfast.__version__))
     elif format is Format.CSV:
         rows = [{"id": r.id, "rule": r.rule, **_sides(pair)} for r in results for pair in r.pairs]
-        print(as_csv(rows, ["id", "rule", "t", "s"]))
+        print_csv(rows, ["id", "rule", "t", "s"], safe_cells)
     else:
         _print_tables(results)
 
@@ -239,6 +242,7 @@ def apply_command(
         list[str] | None, typer.Option(help="Tell this Apprise address of alerts (mailto://, slack://, json://, ...).")
     ] = None,
     again: Annotated[bool, typer.Option("--again", help="Apply a file that was applied before once more.")] = False,
+    safe_cells: SafeCells = False,
 ) -> None:
     """Apply the batches of a change file and show which violations came and went.
 
@@ -272,7 +276,7 @@ def apply_command(
             alerts += mine
             records.append(record)
             if format is not Format.JSON:
-                _print_batch(record, format)
+                _print_batch(record, format, safe_cells)
         if format is Format.JSON:
             print(as_json(records[0] if len(records) == 1 else {"batches": records}))
         addresses.deliver()
@@ -341,10 +345,10 @@ def _pairs(listed: Listed, hidden: bool, limit: int) -> list[list[Any]]:
     return [[f"#{row}" for row in pair] for pair in rows] if hidden else rows
 
 
-def _print_batch(record: Record, format: Format) -> None:
+def _print_batch(record: Record, format: Format, safe_cells: bool) -> None:
     if format is Format.CSV:
         rows = [{"batch": record["batch"]} | v for v in record["violations"]]
-        print(as_csv(rows, ["batch", "rule", "added", "removed"]))
+        print_csv(rows, ["batch", "rule", "added", "removed"], safe_cells)
         return
     changed = [v for v in record["violations"] if v["added"] or v["removed"]]
     moved = ", ".join(f"{t} +{n['inserted']:,} -{n['deleted']:,} ~{n['updated']:,}" for t, n in record["rows"].items())
@@ -374,6 +378,7 @@ def violations_command(
     limit: Limit = None,
     every: Annotated[bool, typer.Option("--all", help="Every violation, however many (csv).")] = False,
     new: Annotated[bool, typer.Option("--new", help="Only those that the baseline does not know.")] = False,
+    safe_cells: SafeCells = False,
 ) -> None:
     """Show the violations that a rulebook has now."""
     if every and format is not Format.CSV:
@@ -382,14 +387,14 @@ def violations_command(
     with progress_bar("loading") as progress, Rulebook.open(directory, progress=progress) as book:
         chosen = book.entries if rule is None else (book.entry(rule),)
         if every:
-            _print_every(book, chosen)
+            _print_every(book, chosen, safe_cells)
             return
         if new:
-            _print_new(book, chosen, limit, format)
+            _print_new(book, chosen, limit, format, safe_cells)
             return
         found, mask = Found(book), Mask.of(book)
         results = [_hiding(book, mask, _result(found, e, listed(limit, format))) for e in chosen]
-        _print_results(results, format, [str(directory)])
+        _print_results(results, format, [str(directory)], safe_cells)
 
 
 def _hiding(book: Rulebook, mask: Mask, result: RuleResult) -> RuleResult:
@@ -400,7 +405,9 @@ def _hiding(book: Rulebook, mask: Mask, result: RuleResult) -> RuleResult:
     return replace(result, pairs=[[f"#{row}" for row in pair.values()] for pair in parts])
 
 
-def _print_new(book: Rulebook, chosen: Iterable[RuleEntry], limit: int | None, format: Format) -> None:
+def _print_new(
+    book: Rulebook, chosen: Iterable[RuleEntry], limit: int | None, format: Format, safe_cells: bool
+) -> None:
     known, most, mask = Baseline.of(book), listed(limit, Format.JSON), Mask.of(book)
     rows = []
     for entry in chosen:
@@ -411,10 +418,10 @@ def _print_new(book: Rulebook, chosen: Iterable[RuleEntry], limit: int | None, f
     if not rows and format is Format.TABLE:
         print("no violations that the baseline does not know")
         return
-    print_records("violations", rows, ["id", "rule", "t", "s"], format)
+    print_records("violations", rows, ["id", "rule", "t", "s"], format, safe_cells)
 
 
-def _print_every(book: Rulebook, chosen: Iterable[RuleEntry]) -> None:
+def _print_every(book: Rulebook, chosen: Iterable[RuleEntry], safe_cells: bool) -> None:
     """All violations, some at a time."""
     write, mask = csv.DictWriter(sys.stdout, ["id", "rule", "t", "s"], lineterminator="\n"), Mask.of(book)
     write.writeheader()
@@ -424,7 +431,8 @@ def _print_every(book: Rulebook, chosen: Iterable[RuleEntry]) -> None:
             rows = part.to_pylist()
             if hidden:
                 rows = [{side: f"#{row}" for side, row in pair.items()} for pair in rows]
-            write.writerows({"id": entry.id, "rule": entry.rule} | pair for pair in rows)
+            lines = [{"id": entry.id, "rule": entry.rule} | pair for pair in rows]
+            write.writerows({n: safe_cell(v) for n, v in line.items()} if safe_cells else line for line in lines)
 
 
 COMMANDS: dict[str, Callable[..., None]] = {

@@ -73,7 +73,7 @@ def as_csv(records: Sequence[Record], columns: Sequence[str], safe: bool = False
     """
     cells = [[record.get(column) for column in columns] for record in records]
     if safe:
-        cells = [[_safe_cell(value) for value in line] for line in cells]
+        cells = [[safe_cell(value) for value in line] for line in cells]
     return "\n".join(_csv_line(line) for line in [columns, *cells])
 
 
@@ -84,7 +84,7 @@ def _csv_line(cells: Sequence[Any]) -> str:
     return out.getvalue().removesuffix("\r\n")
 
 
-def _safe_cell(value: Any) -> Any:
+def safe_cell(value: Any) -> Any:
     if not isinstance(value, str) or not value.startswith(_FORMULA) or _NUMBER.fullmatch(value):
         return value
     return f"'{value}"

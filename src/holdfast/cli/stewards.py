@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from holdfast.cli.explain import explain_command
-from holdfast.cli.options import Directory, Form
+from holdfast.cli.options import Directory, Form, SafeCells
 from holdfast.cli.output import Format, Record, print_records
 from holdfast.cli.records import every_record
 from holdfast.discovery.rank import DEFAULT_MOST
@@ -63,6 +63,7 @@ def rules_command(
     every: Annotated[
         bool, typer.Option("--all", help="All rules that were found, not only those worth reading.")
     ] = False,
+    safe_cells: SafeCells = False,
 ) -> None:
     """List the rules of a rulebook, or decide about them.
 
@@ -71,7 +72,7 @@ def rules_command(
     if words[0] not in _ACTIONS:
         if len(words) > 1:
             raise HoldfastError(f"{words[0]} is not one of {', '.join(_ACTIONS)}")
-        _list(Path(words[0]), status, format, version, every)
+        _list(Path(words[0]), status, format, version, every, safe_cells)
         return
     action, *rest = words
     if not rest:
@@ -138,7 +139,9 @@ def _record_baseline(book: Rulebook, rules: list[str]) -> None:
         print(f"{book.entry(id_).rule}: {counted(known.count(id_), 'violation')} known")
 
 
-def _list(directory: Path, status: str | None, format: Format, version: int | None, every: bool) -> None:
+def _list(
+    directory: Path, status: str | None, format: Format, version: int | None, every: bool, safe_cells: bool
+) -> None:
     if status is not None and status not in STATUS:
         raise HoldfastError(unknown_name("status", status, list(STATUS)))
     with Rulebook.open(directory, version=version) as book:
@@ -174,7 +177,7 @@ def _list(directory: Path, status: str | None, format: Format, version: int | No
     if format is Format.TABLE:
         columns = ["id", "status", "violations", "rule", "sentence"]
         chosen = [record | {"violations": _violations(record)} for record in chosen]
-    print_records("rules", chosen, columns, format)
+    print_records("rules", chosen, columns, format, safe_cells)
 
 
 def _violations(record: Record) -> str:
@@ -205,8 +208,9 @@ def history_command(
     rule: Annotated[str | None, typer.Option("--rule", help="Only this rule, by id or text: events and trend.")] = None,
     events: Annotated[bool, typer.Option("--events", help="What happened to each rule, not only counts.")] = False,
     chart: Annotated[bool, typer.Option("--chart", help="Violations after each version, as a chart.")] = False,
-    quarantined: Annotated[bool, typer.Option("--quarantined", help="The rows that were kept apart, and why.")] = False,
+    quarantined: Annotated[bool, typer.Option("--quarantined", help="What was quarantined, and why.")] = False,
     format: Form = Format.TABLE,
+    safe_cells: SafeCells = False,
 ) -> None:
     """Show what each batch did: rows, rules that came and went, violations; or the history of a rule.
 
@@ -215,7 +219,7 @@ def history_command(
     with Rulebook.open(directory) as book:
         if quarantined:
             columns = ["version", "batch", "table", "place", "change_type", "reason", "values"]
-            print_records("quarantined", _quarantined(book), columns, format)
+            print_records("quarantined", _quarantined(book), columns, format, safe_cells)
             return
         history = History(book)
         if rule is not None and not _knows(book, history, rule):
@@ -224,16 +228,16 @@ def history_command(
             _chart(history, rule)
             return
         if rule is not None or events:
-            _print_events(book, history, rule, format)
+            _print_events(book, history, rule, format, safe_cells)
             return
         if format is Format.TABLE:
             lines = [_line(record) for record in history.counts()]
             columns = [*_HISTORY, "schema"] if any(line["schema"] for line in lines) else _HISTORY
-            print_records("history", lines, columns, format)
+            print_records("history", lines, columns, format, safe_cells)
             return
         records = book.history().to_pylist()
     columns = ["version", "batch", "source", "time", "table", "inserted", "deleted", "updated", "quarantined", "drift"]
-    print_records("history", records, [*columns, "rules_added", "rules_removed"], format)
+    print_records("history", records, [*columns, "rules_added", "rules_removed"], format, safe_cells)
 
 
 def _quarantined(book: Rulebook) -> list[Record]:
@@ -271,12 +275,13 @@ def _when(time: str) -> str:
     return time[:19].replace("T", " ")
 
 
-def _print_events(book: Rulebook, history: History, rule: str | None, format: Format) -> None:
+def _print_events(book: Rulebook, history: History, rule: str | None, format: Format, safe_cells: bool) -> None:
     records: list[Record] = [event.record() for event in history.events(rule)]
     if format is Format.TABLE:
         records = [r | {"time": _when(r["time"]), "batch": "" if r["batch"] == "None" else r["batch"]} for r in records]
     columns = ["version", "batch", "time", "what", "rule", "by", "into"]
-    print_records("events", records, columns if format is Format.TABLE else [*columns, "id", "kind"], format)
+    shown_columns = columns if format is Format.TABLE else [*columns, "id", "kind"]
+    print_records("events", records, shown_columns, format, safe_cells)
     if rule is not None and any(rule in (e.id, e.rule, str(e.value)) for e in book.entries):
         points = history.trend(rule)
         held, breaks = history.stability(rule)

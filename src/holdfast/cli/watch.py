@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
 from holdfast.cli.options import VIOLATED, FailOn, fails
 from holdfast.cli.output import Format
 from holdfast.cli.progress import announce
+from holdfast.cli.terminal import Console
 from holdfast.errors import HoldfastError
 from holdfast.pipeline.config import DebeziumSource, FilesSource, Pipeline
 from holdfast.pipeline.landing import Landing
