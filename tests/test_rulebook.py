@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections import Counter
+from decimal import Decimal
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -555,3 +558,76 @@ def test_real_histories_replay(real_data, name, key, tmp_path):
         assert book.count() == expected[batch] and not out.drift
     again = Rulebook.open(tmp_path / "book")
     assert again.table().equals(book.table()) and again.row_ids().equals(book.row_ids())
+
+
+# --- columns that become wider ----------------------------------------------------------------------------------
+
+NUMBERS = st.one_of(
+    st.integers(-(10**6), 10**6).map(str),
+    st.decimals(-1000, 1000, places=2, allow_nan=False).map(str),
+    st.decimals(-1000, 1000, places=5, allow_nan=False).map(str),
+    st.none(),
+)
+
+
+def csv_change(home, number: int, rows: list[tuple[int, str | None, str | None]]) -> str:
+    path = home / f"c{number}.csv"
+    lines = [f"insert,{i},{a or ''},{b or ''}" for i, a, b in rows]
+    path.write_text("_change_type,id,a,b\n" + "".join(line + "\n" for line in lines))
+    return str(path)
+
+
+@settings(max_examples=cases(25), deadline=None)
+@given(st.lists(st.lists(st.tuples(NUMBERS, NUMBERS), min_size=1, max_size=4), min_size=1, max_size=4), st.booleans())
+def test_a_column_that_widens_is_the_column_it_would_have_been(batches, durable):
+    """Values, rules and violations are those of a rulebook that knew the widest type from the start; batch by batch."""
+    with tempfile.TemporaryDirectory() as name:
+        home = Path(name)
+        base = pa.table({"id": [0, 1], "a": [1, 2], "b": [2, 2]})
+        rules = ["a -> b", "not(t.a > t.b)", "key(a)", "{a <} -> b <="]
+        options = {"key": "id", "rules": rules, "kinds": ("key", "fd", "ind", "order"), "max_size": 2}
+        wide = Rulebook.create(None, base, types={"a": "decimal(5)", "b": "decimal(5)"}, **options)
+        book = Rulebook.create(home / "book" if durable else None, base, **options)
+        for number, rows in enumerate(batches):
+            ids = [(100 * number + 10 + i, a, b) for i, (a, b) in enumerate(rows)]
+            file = csv_change(home, number, ids)
+            for some in (book, wide):
+                ((_, feeds),) = read_feed(file)
+                some.apply(feeds)
+            if durable:
+                book.close()
+                book = Rulebook.open(home / "book")
+            assert book.found().texts() == wide.found().texts()
+            for rule in rules:
+                assert book.violations(rule).equals(wide.violations(rule))
+            for column in ("a", "b"):
+                mine, theirs = (
+                    [None if v is None else Decimal(v) for v in b.table()[column].to_pylist()] for b in (book, wide)
+                )
+                assert mine == theirs
+        told = [change for r in book.records() for change in r.get("altered", {}).get("types", {}).values()]
+        places = [
+            max((len(x.partition(".")[2].rstrip("0")) for rows in batches for row in rows if (x := row[i])), default=0)
+            for i in (0, 1)
+        ]
+        for column, most in zip("ab", places, strict=True):
+            assert book.schemas["data"].column(column).scale == most
+            assert (most > 0) == any(column in change for change in told)
+
+
+def test_a_declared_type_is_not_widened_and_a_refused_batch_widens_nothing(tmp_path):
+    base = pa.table({"id": [1], "a": [1], "b": [1]})
+    book = Rulebook.create(tmp_path / "book", base, key="id", types={"a": "integer"})
+    for text in ("2,7.5,1", "1,1,7.5"):  # a declared type; a key that is there
+        (tmp_path / "c.csv").write_text(f"_change_type,id,a,b\ninsert,{text}\n")
+        ((_, feeds),) = read_feed(tmp_path / "c.csv")
+        with pytest.raises(HoldfastError):
+            book.apply(feeds)
+    assert book.version == 0 and [c.type_text for c in book.schemas["data"].columns] == ["integer"] * 3
+    (tmp_path / "c.csv").write_text("_change_type,id,a,b\ninsert,2,7.5,1\ninsert,3,1,7.25\n")
+    ((_, feeds),) = read_feed(tmp_path / "c.csv")
+    out = book.apply(feeds, on_error="quarantine")
+    assert len(out.quarantined) == 1 and "'7.5'" in out.quarantined[0].reason
+    assert book.version == 2 and book.schemas["data"].column("b").type_text == "decimal(2)"
+    history = book.records()[1]["altered"]["types"]
+    assert history == {"data": {"b": ["integer", "decimal(2)"]}}
