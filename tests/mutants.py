@@ -72,6 +72,9 @@ MUTANTS = [
     Mutant("table/text_form.py", "if (value * 2.0**LARGEST_SCALE).is_integer():", "if value.is_integer():", "test_inclusion.py -k text"),
     Mutant("table/json_depth.py", "if inside[tokens == _NEWLINE].any():", "if False:", "test_read.py -k depth"),
     Mutant("table/json_depth.py", "_ESCAPE.sub(b\"\", text) if", "text if", "test_read.py -k depth"),
+    Mutant("table/widen.py", "for places, size in largest.items() if places <= scale)", "for places, size in largest.items() if places == scale)", "test_widen.py"),
+    Mutant("table/widen.py", "abs(number) * 10 ** max(places, column.scale) <= _LARGEST", "True", "test_widen.py"),
+    Mutant("table/encode.py", "bad |= np.abs(whole) > _LARGEST // 5**column.scale", "pass", "test_widen.py"),
     Mutant("table/parse.py", '_INTEGER = r"-?(0|[1-9][0-9]*)"', '_INTEGER = r"-?[0-9]+"', "test_encode.py"),
     Mutant("kernels/text_dictionary.py", "slots[at] = tag | np.uint64(size + 1)\n", "slots[at] = tag | np.uint64(size + 2)\n", "test_encode.py"),
     # rows, keys, changes

@@ -406,8 +406,9 @@ def test_unsupported_types_and_unknown_names():
     refused("a table needs at least one column", pa.table({}))
     refused("'x' is not an integer", pa.table({"a": ["x"]}), types={"a": "integer"})
     refused(
-        "'a' is decimal\\(2\\), but the input has the type double", pa.table({"a": [0.125]}), types={"a": "decimal(2)"}
+        "row 1, column 'a': 0.125 is not exactly a decimal with 2", pa.table({"a": [0.125]}), types={"a": "decimal(2)"}
     )
+    assert shape(pa.table({"a": [0.125]}), types={"a": "decimal(3)"})[1] == [{"a": Decimal("0.125")}]
     refused("'a' is boolean, but the input has the type int64", pa.table({"a": [5]}), types={"a": "boolean"})
     assert shape(pa.table({"a": ["5"]}), types={"a": "integer"})[1] == [{"a": 5}]
     refused("null policies", FRAME, nulls="maybe")

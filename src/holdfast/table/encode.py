@@ -22,7 +22,7 @@ from holdfast.table.dictionary import NULL, Codes, TextDictionary
 from holdfast.table.floats import float_codes, float_values
 from holdfast.table.kind import Kind
 from holdfast.table.parse import parse_strings
-from holdfast.table.schema import Column, Schema, is_string, value_type
+from holdfast.table.schema import Column, Schema, as_float, is_string, more_places, text_or_float, value_type
 
 Mask = npt.NDArray[np.bool_]
 _LARGEST = np.int64(0x7FFFFFFFFFFFFFFF)
@@ -185,15 +185,29 @@ def _integers(column: Column, values: pa.Array, _: TextDictionary) -> tuple[Code
     null = _nulls(values)
     if pa.types.is_uint64(values.type):
         raw = _filled(values, 0)
-        return _refusing(raw.view(np.int64), null, raw > np.uint64(_LARGEST), "does not fit a 64-bit integer")
+        reason = f"does not fit a 64-bit integer; {text_or_float(column.name)}"
+        return _refusing(raw.view(np.int64), null, raw > np.uint64(_LARGEST), reason)
     codes = _filled(values, 0).astype(np.int64, copy=False)
-    return _refusing(codes, null, codes == NULL, "is the one 64-bit integer that stands for null here")
+    reason = f"is the one 64-bit integer that stands for null here; {text_or_float(column.name)}"
+    return _refusing(codes, null, codes == NULL, reason)
 
 
 def _whole_floats(column: Column, values: pa.Array, _: TextDictionary) -> tuple[Codes, Reasons]:
     null, raw = _nulls(values), _filled(values, 0.0).astype(np.float64)
     bad = ~(np.floor(raw) == raw) | ~(np.abs(raw) < 2.0**63)
-    return _refusing(np.where(bad, 0.0, raw).astype(np.int64), null, bad, "is not a 64-bit integer")
+    reason = f"is not a 64-bit integer; {as_float(column.name)}"
+    return _refusing(np.where(bad, 0.0, raw).astype(np.int64), null, bad, reason)
+
+
+def _decimal_floats(column: Column, values: pa.Array, _: TextDictionary) -> tuple[Codes, Reasons]:
+    """Floats that are decimals of the column's scale: x 10^s is x 2^s, which must be whole, times 5^s."""
+    null, raw = _nulls(values), _filled(values, 0.0).astype(np.float64)
+    binary = np.ldexp(raw, column.scale)
+    bad = ~(np.floor(binary) == binary) | ~(np.abs(binary) < 2.0**63)
+    whole = np.where(bad, 0.0, binary).astype(np.int64)
+    bad |= np.abs(whole) > _LARGEST // 5**column.scale
+    reason = f"is not exactly a decimal with {column.scale} places and 64 bits; {as_float(column.name)}"
+    return _refusing(np.where(bad, 0, whole) * 5**column.scale, null, bad, reason)
 
 
 def _decimals(column: Column, values: pa.Array, _: TextDictionary) -> tuple[Codes, Reasons]:
@@ -203,7 +217,8 @@ def _decimals(column: Column, values: pa.Array, _: TextDictionary) -> tuple[Code
         fits = pa.types.is_decimal128(values.type) and values.type.scale == column.scale
         scaled = values if fits else values.cast(pa.decimal256(76, column.scale))
     except pa.ArrowInvalid:
-        return _one_by_one(values, lambda v: _scaled(v, column.scale), f"has more than {column.scale} decimal places")
+        reason = f"has more than {column.scale} decimal places; {more_places(column.name, values.type.scale)}"
+        return _one_by_one(values, lambda v: _scaled(v, column.scale), reason)
     width = 2 if fits else 4
     words = np.frombuffer(scaled.buffers()[1], dtype=np.int64).reshape(-1, width)
     words = words[scaled.offset : scaled.offset + len(scaled)]
@@ -211,7 +226,7 @@ def _decimals(column: Column, values: pa.Array, _: TextDictionary) -> tuple[Code
     sign, bad = low >> 63, low == NULL
     for i in range(1, width):
         bad |= words[:, i] != sign
-    return _refusing(low, null, bad & ~null, f"does not fit 64 bits with {column.scale} decimal places")
+    return _refusing(low, null, bad & ~null, _too_large(column))
 
 
 def _scaled_integers(column: Column, values: pa.Array, words: TextDictionary) -> tuple[Codes, Reasons]:
@@ -222,9 +237,13 @@ def _scaled_integers(column: Column, values: pa.Array, words: TextDictionary) ->
         np.where(bad | (codes == NULL), 0, codes) * factor,
         codes == NULL,
         bad,
-        f"does not fit 64 bits with {column.scale} decimal places",
+        _too_large(column),
     )
     return scaled, reasons | more
+
+
+def _too_large(column: Column) -> str:
+    return f"does not fit 64 bits with {column.scale} decimal places; {text_or_float(column.name)}"
 
 
 def _floats(column: Column, values: pa.Array, _: TextDictionary) -> tuple[Codes, Reasons]:
@@ -283,7 +302,11 @@ _ENCODERS: dict[Kind, tuple[tuple[Callable[[pa.DataType], bool], Encoder], ...]]
         (pa.types.is_floating, _whole_floats),
         (pa.types.is_decimal, _decimals),
     ),
-    Kind.DECIMAL: ((pa.types.is_decimal, _decimals), (pa.types.is_integer, _scaled_integers)),
+    Kind.DECIMAL: (
+        (pa.types.is_decimal, _decimals),
+        (pa.types.is_integer, _scaled_integers),
+        (pa.types.is_floating, _decimal_floats),
+    ),
     Kind.FLOAT: ((pa.types.is_floating, _floats), (pa.types.is_integer, _integral_floats)),
     Kind.DATE: ((pa.types.is_date, _dates),),
     Kind.TIMESTAMP: ((pa.types.is_timestamp, _timestamps), (pa.types.is_date, _midnights)),

@@ -21,7 +21,7 @@ from holdfast.table.kind import Kind
 from holdfast.table.schema import LARGEST_SCALE, Column, more_places, text_or_float
 
 _INTEGER = r"-?(0|[1-9][0-9]*)"
-_DECIMAL = r"-?(0|[1-9][0-9]*)(\.[0-9]+)?"
+DECIMAL_PATTERN = r"-?(0|[1-9][0-9]*)(\.[0-9]+)?"
 _FLOAT = r"-?((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]+)?|[Nn]a[Nn]|-?([Ii]nf|[Ii]nfinity)"
 _BOOLEAN = r"true|false|True|False|TRUE|FALSE"
 _YEAR = r"([1-9][0-9]{3}|0[1-9][0-9]{2}|00[1-9][0-9]|000[1-9])"  # there is no year 0
@@ -90,12 +90,16 @@ def parse_one(column: Column, text: str) -> int:
 
 
 def _integer(column: Column, text: str) -> int:
-    _require(_INTEGER, text, "is not an integer")
+    """Also `1.0`."""
+    _require(DECIMAL_PATTERN, text, "is not an integer")
+    places = len(text.partition(".")[2].rstrip("0"))
+    if places:
+        raise Unreadable(f"is not an integer; {more_places(column.name, places)}")
     return _fitting(column, text, 0, "does not fit a 64-bit integer")
 
 
 def _decimal(column: Column, text: str) -> int:
-    _require(_DECIMAL, text, "is not a decimal number")
+    _require(DECIMAL_PATTERN, text, "is not a decimal number")
     places = len(text.partition(".")[2].rstrip("0"))
     if places > column.scale:
         raise Unreadable(f"has more than {column.scale} decimal places; {more_places(column.name, places)}")
@@ -223,7 +227,7 @@ _FAST: dict[Kind, Callable[[Column, pa.Array], Codes | None]] = {
 }
 _PATTERNS = {
     Kind.INTEGER: _INTEGER,
-    Kind.DECIMAL: _DECIMAL,
+    Kind.DECIMAL: DECIMAL_PATTERN,
     Kind.FLOAT: _FLOAT,
     Kind.BOOLEAN: _BOOLEAN,
     Kind.DATE: _DATE,
@@ -248,7 +252,7 @@ def infer_column(name: str, strings: pa.ChunkedArray) -> Column:
         return Column(name, Kind.TEXT)
     if _all_match(_INTEGER, texts):
         return Column(name, Kind.INTEGER)
-    if _all_match(_DECIMAL, texts):
+    if _all_match(DECIMAL_PATTERN, texts):
         return _decimal_or_float(name, texts)
     for kind in (Kind.FLOAT, Kind.DATE, Kind.TIMESTAMP, Kind.BOOLEAN):
         column = Column(name, kind)

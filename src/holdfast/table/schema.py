@@ -148,6 +148,11 @@ def text_or_float(name: str) -> str:
     return f"read it as text with {text}, or accept rounding with {float_} (in Python: types={{{name!r}: 'text'}})"
 
 
+def as_float(name: str) -> str:
+    """What to do about a float in a column of another kind."""
+    return f"read the column with {type_option(name, 'float')} (in Python: types={{{name!r}: 'float'}})"
+
+
 def more_places(name: str, places: int) -> str:
     """What to do about a number with more decimal places than its column has."""
     if places > LARGEST_SCALE:
