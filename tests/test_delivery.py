@@ -202,6 +202,20 @@ def test_what_a_dead_sink_is_owed_is_not_dropped_by_others(tmp_path):
         assert [other.events_of(version)[0]["version"] for version in range(1, 6)] == [1, 2, 3, 4, 5]
 
 
+def test_a_message_waits_while_what_is_masked_cannot_be_read(tmp_path):
+    with server(status(200)) as (url, calls), book_of(tmp_path / "book") as book:
+        delivery = Delivery.of(pipeline_of(tmp_path, {"kind": "webhook", "url": url}), None)
+        (tmp_path / "book/rules.yml").write_text("mask: [ci\n")
+        insert(book, 3)
+        delivery.deliver(book)
+        delivery.close(book)
+        assert not calls and "rules.yml" in next(iter(delivery.failed().values()))
+        (tmp_path / "book/rules.yml").write_text(f"version: 1\nmask: [id]\nrules: [{{rule: {RULE}}}]\n")
+        delivery.deliver(book)
+        delivery.close(book)
+        assert len(calls) == 1 and json.loads(calls[0]["body"])["violations"][0]["pairs_added"] == []
+
+
 # --- secrets ----------------------------------------------------------------------------------------------------
 
 TEXT = """book: book

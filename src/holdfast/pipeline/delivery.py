@@ -82,11 +82,21 @@ class Delivery:
                 self._note(sink, version)
         for sink, courier in self._couriers.items():
             for version in self._due(sink, book, courier.last):
-                if courier.is_full:
+                if courier.is_full or not self._hand_over(sink, book, version):
                     break
-                told = Told(self._name, book, version, self._masked)
-                courier.take(version, self._senders[sink].message(told))
         book.needed_from = self.needed_from
+
+    def _hand_over(self, sink: str, book: Rulebook, version: int) -> bool:
+        """Gives a courier the message of a version. Where it cannot be made, because rules.yml is being edited and what
+        it masks is not known, for example, it waits."""
+        try:
+            message = self._senders[sink].message(Told(self._name, book, version, self._masked))
+        except HoldfastError as error:
+            self._couriers[sink].error = concealed(str(error))
+            log.warning("sink %s, version %d waits: %s", sink, version, self._couriers[sink].error)
+            return False
+        self._couriers[sink].take(version, message)
+        return True
 
     def _due(self, sink: str, book: Rulebook, handed: int | None = None) -> Iterator[int]:
         """The versions that a sink is to be told; a sink that is new begins with the oldest version that is kept."""
