@@ -11,7 +11,6 @@ import logging
 import re
 import shutil
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,6 +24,7 @@ from holdfast.pipeline.sources import Batch, JdbcTables, LandingFiles, jdbc_tabl
 from holdfast.rulebook import Rulebook
 from holdfast.rules.rulefile import RuleEntry, RuleFile
 from holdfast.store.directory import directory_at
+from holdfast.store.interrupt import stopping
 from holdfast.store.marks import Marks
 from holdfast.store.store import Store
 from holdfast.table.change import Feed
@@ -260,16 +260,20 @@ def watch(pipeline: Pipeline, spark: SparkSession, on_version: OnVersion | None 
     make_book(pipeline, spark)
     told = _Teller(pipeline, on_version)
     problems: list[str] = []
-    try:
-        if isinstance(pipeline.source, JdbcSource):
-            _poll_jdbc(pipeline, spark, told)
-        else:
-            _follow_stream(pipeline, spark, told)
-            problems = _settle_landing(pipeline, spark)
-            _deliver_rest(pipeline, spark)
-            told.look()
-    finally:
-        problems += close_book(pipeline)
+    with stopping() as stop:
+        try:
+            if isinstance(pipeline.source, JdbcSource):
+                _poll_jdbc(pipeline, spark, told, stop)
+            else:
+                _follow_stream(pipeline, spark, told, stop)
+            if not stop.is_set():
+                problems = _settle_landing(pipeline, spark)
+                _deliver_rest(pipeline, spark)
+                told.look()
+        finally:
+            problems += close_book(pipeline)
+    if stop.is_set():
+        raise KeyboardInterrupt
     return problems
 
 
@@ -334,7 +338,7 @@ class _Teller:
                     self._named.add(problem)
 
 
-def _follow_stream(pipeline: Pipeline, spark: SparkSession, told: _Teller) -> None:
+def _follow_stream(pipeline: Pipeline, spark: SparkSession, told: _Teller, stop: threading.Event) -> None:
     batch = functools.partial(run_batch, pipeline.model_dump_json())
     writer = stream_of(pipeline).frame(spark).writeStream.foreachBatch(batch).queryName(pipeline.name)
     writer = writer.option("checkpointLocation", pipeline.checkpoint_path)
@@ -345,15 +349,17 @@ def _follow_stream(pipeline: Pipeline, spark: SparkSession, told: _Teller) -> No
         writer = writer.trigger(processingTime=f"{round(1000 * seconds(every))} milliseconds")
     query, polls = writer.start(), 0
     try:
-        while query.isActive:
+        while query.isActive and not stop.is_set():
             told.look(_progress(query))
             if every is not None and polls % _LOOK_EVERY == 0:
                 told.name_files()
             polls += 1
-            time.sleep(_POLL)
+            stop.wait(_POLL)
     finally:
         if query.isActive:
             query.stop()
+    if stop.is_set():
+        return
     told.look(_progress(query))
     error = query.exception()
     if error is not None:
@@ -371,11 +377,11 @@ def _readable(text: str) -> HoldfastError:
     return HoldfastError(found[-1][1] if found else text.strip())
 
 
-def _poll_jdbc(pipeline: Pipeline, spark: SparkSession, told: _Teller) -> None:
+def _poll_jdbc(pipeline: Pipeline, spark: SparkSession, told: _Teller, stop: threading.Event) -> None:
     assert isinstance(pipeline.source, JdbcSource)
     follower = _FOLLOWERS[pipeline.book] = Follower(pipeline, spark)
     tables = JdbcTables(pipeline.source)
-    while True:
+    while not stop.is_set():
         book = follower.book
         batch = tables.batch(spark, book.next_batch(pipeline.name), book.last_offsets(pipeline.name))
         if batch is not None:
@@ -384,4 +390,4 @@ def _poll_jdbc(pipeline: Pipeline, spark: SparkSession, told: _Teller) -> None:
         elif pipeline.trigger.every is None:
             return
         if pipeline.trigger.every is not None:
-            time.sleep(seconds(pipeline.trigger.every))
+            stop.wait(seconds(pipeline.trigger.every))
