@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import sys
 import time
 from collections.abc import Mapping
@@ -54,6 +55,7 @@ def watch_command(
     if once:
         config = config.model_copy(update={"trigger": Trigger(every=None)})
     announce()
+    _quiet_gateway()
     log = Console(stderr=True)
     log.print(f"starting Spark ({remote or master})", highlight=False)
     with running(remote or master, connect=remote is not None) as spark:
@@ -74,6 +76,12 @@ def watch_command(
         broken: set[str] = {e.severity for e in book.entries if e.id in teller.broken and _alerts(book, e)}
     if fails(broken, fail_on):
         raise typer.Exit(VIOLATED)
+
+
+def _quiet_gateway() -> None:
+    """What goes wrong is told once, by us: the gateway to Java logs every error, and Ctrl-C, with a traceback."""
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)
+    logging.getLogger().addFilter(lambda record: "py4j" not in record.pathname)
 
 
 def _say_hidden(config: Pipeline, log: Console) -> None:
