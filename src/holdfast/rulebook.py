@@ -36,7 +36,7 @@ from holdfast.rules.grammar import parse
 from holdfast.rules.names import by_position
 from holdfast.rules.predicate import Predicate
 from holdfast.rules.rule import Rule
-from holdfast.rules.rulefile import RuleEntry, as_entry
+from holdfast.rules.rulefile import RuleEntry, as_entry, require_distinct
 from holdfast.rules.ruleset import RuleSet
 from holdfast.store.directory import LocalDirectory, directory_at
 from holdfast.store.disk import Disk
@@ -119,7 +119,7 @@ class Rulebook:
         self._tables, self._entries = tables, entries
         self._planners = {name: self._planner(name, self._rows[name], options) for name, options in tables.items()}
         checked = [Checked(entry.value, entry.nulls, entry.predicates) for entry in entries]
-        self._names = RuleNames(checked, [entry.id for entry in entries])
+        self._names = RuleNames(checked, [entry.id for entry in entries], tables)
         self._nothing: dict[int, Listed] = {}
         self._detector: Detector | None = None
         asked = self._options.get("wanted")
@@ -1026,6 +1026,7 @@ def require_entries(entries: Sequence[RuleEntry], tables: Mapping[str, TableOpti
             raise RuleError(f"`{entry.rule}`: the id {shown(entry.id)} is given twice")
         require_fits(entry.value, schemas)
         require_predicates_fit(entry.predicates, schemas[table_of(entry.value, schemas)])
+    require_distinct(entries, schemas)
     return tuple(entries)
 
 

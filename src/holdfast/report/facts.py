@@ -8,7 +8,7 @@ from typing import Any
 from holdfast.discovery.rank import DEFAULT_MOST, Ranked
 from holdfast.errors import HoldfastError, RuleError
 from holdfast.rulebook import Rulebook
-from holdfast.rules.bind import require_fits
+from holdfast.rules.bind import forms, require_fits
 from holdfast.rules.grammar import parse
 from holdfast.rules.rule import KINDS, Ind, Rule
 from holdfast.rules.rulefile import RuleEntry
@@ -124,7 +124,7 @@ def facts_of(book: Rulebook, name: str, most: int = DEFAULT_MOST) -> Facts:
     history, mask = History(book), Mask.of(book)
     found = book.found()
     decided = lines_of(book)
-    known = {entry.value.id for entry in Decisions.of(book).entries}
+    known = Decisions.of(book).rule_ids
     lines = [line for line in decided if line.status in (ACCEPTED, SUGGESTED)]
     lines += [line_of_ranked(ranked, book.discovery_nulls) for ranked in book.best(most) if ranked.id not in known]
     lines = [_counted(book, line, found) for line in lines]
@@ -201,7 +201,9 @@ def _counted(book: Rulebook, line: Line, found: RuleSet) -> Line:
     kind is not followed and the table is small enough to look."""
     if line.violations is not None or line.sentence.startswith(_MISFIT):
         return line
-    block = next((b for b in found.blocks if b.kind == line.kind and parse(line.rule) in RuleSet((b,))), None)
+    rules = forms(parse(line.rule), book.schemas)
+    mine = [b for b in found.blocks if b.kind == line.kind]
+    block = next((b for b in mine if any(rule in RuleSet((b,)) for rule in rules)), None)
     if (block is not None and block.errors is None) or (block is None and _rows(book) > _ROWS_LOOKED_AT):
         return line
     look = look_at(book, line.id)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from copy import copy
 from decimal import Decimal
 
 from holdfast.errors import RuleError, SchemaError, shown
@@ -35,6 +36,32 @@ def table_of(rule: Rule, schemas: Schemas) -> str:
     if name not in schemas:
         raise RuleError(f"`{rule}`: {unknown_name('table', name, list(schemas))}")
     return name
+
+
+def resolved(rule: Rule, tables: Collection[str]) -> Rule:
+    """A rule as it is looked up: where there is only one table, its name goes without saying. So `zip -> city` and
+    `people: zip -> city` are the same rule; with several tables every rule names its own.
+
+    >>> from holdfast.rules.grammar import parse
+    >>> [str(resolved(parse("people: zip -> city"), tables)) for tables in (["people"], ["people", "orders"])]
+    ['zip -> city', 'people: zip -> city']
+    """
+    return _about(rule, None) if len(tables) == 1 and rule.table in tables else rule
+
+
+def forms(rule: Rule, tables: Collection[str]) -> tuple[Rule, ...]:
+    """The ways to write a rule: with one table, without its name and with it."""
+    bare = resolved(rule, tables)
+    if isinstance(bare, Ind) or bare.table is not None or len(tables) != 1:
+        return (rule,)
+    return bare, _about(bare, next(iter(tables)))
+
+
+def _about(rule: Rule, table: str | None) -> Rule:
+    """The rule with another table; it keeps which way round it was written."""
+    made = copy(rule)
+    object.__setattr__(made, "table", table)
+    return made
 
 
 def require_fits(rule: Rule, schemas: Schemas) -> None:

@@ -5,7 +5,7 @@ Comments, order and layout survive a rewrite. `make schema` publishes its JSON S
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from io import StringIO
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator
 
 from holdfast.errors import HoldfastError, ParseError, RuleError, shown
+from holdfast.rules.bind import resolved
 from holdfast.rules.grammar import parse, parse_filter
 from holdfast.rules.predicate import Predicate
 from holdfast.rules.rule import Dc, Fd, Ind, Key, Order, Rule
@@ -96,6 +97,28 @@ def _whole(value: object) -> object:
     return value
 
 
+def require_distinct(entries: Iterable[RuleEntry], tables: Collection[str]) -> None:
+    """Refuses a rule that is given twice, with and without the name of the only table. Entries that were given ids of
+    their own, such as one rule with two filters, may share a rule."""
+    first: dict[Rule, RuleEntry] = {}
+    for entry in entries:
+        if entry.id != entry.value.id:
+            continue
+        other = first.setdefault(resolved(entry.value, tables), entry)
+        if other is not entry:
+            raise SameRule(other, entry)
+
+
+class SameRule(RuleError):
+    """Two entries of one rule."""
+
+    def __init__(self, first: RuleEntry, second: RuleEntry) -> None:
+        self.first, self.second = first, second
+        super().__init__(
+            f"`{second.rule}` is the same rule as `{first.rule}`, for there is only one table: leave one of them out"
+        )
+
+
 class RuleFileModel(BaseModel):
     """A Holdfast rule file."""
 
@@ -127,6 +150,10 @@ class RuleFile:
         self._document = document
         self._place = place
         self.entries = _entries(document, place)
+        self._index_entries()
+
+    def _index_entries(self) -> None:
+        self._ids, self._values = {entry.id for entry in self.entries}, {entry.value for entry in self.entries}
 
     @property
     def mask(self) -> list[str]:
@@ -170,12 +197,14 @@ class RuleFile:
         """Appends a rule; one that is there already is an error, unless it gets an id of its own."""
         text = str(rule)
         (entry,) = _validated({"rules": [{"rule": text} | fields]}, self._place).rules
-        if any(other.id == entry.id or (other.value == entry.value and "id" not in fields) for other in self.entries):
+        if entry.id in self._ids or ("id" not in fields and entry.value in self._values):
             raise RuleError(f"{self._place}: `{text}` is there already")
         if not self._document.get("rules"):
             self._document["rules"] = []
         self._document["rules"].append({"id": entry.id, "rule": text} | fields)
-        self.entries = _entries(self._document, self._place)
+        self.entries.append(entry)
+        self._ids.add(entry.id)
+        self._values.add(entry.value)
         return entry
 
     def update(self, id_or_text: str, **fields: Any) -> None:
@@ -183,9 +212,12 @@ class RuleFile:
         index = self._index(id_or_text)
         record = self._document["rules"][index]
         changed = {"id": self.entries[index].id} | fields
-        _validated({"rules": [dict(record) | changed]}, self._place)
+        (entry,) = _validated({"rules": [dict(record) | changed]}, self._place).rules
+        if any(other.id == entry.id for i, other in enumerate(self.entries) if i != index):
+            raise RuleError(f"{self._place}: the id {shown(entry.id)} is used twice")
         record.update(changed)
-        self.entries = _entries(self._document, self._place)
+        self.entries[index] = entry
+        self._index_entries()
 
     def _index(self, id_or_text: str) -> int:
         for i, entry in enumerate(self.entries):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -12,6 +12,7 @@ import pyarrow as pa
 from holdfast.errors import HoldfastError, RuleError, shown
 from holdfast.html_table import html_table
 from holdfast.indexes.pairs import Ids, Pairs
+from holdfast.rules.bind import resolved
 from holdfast.rules.grammar import parse
 from holdfast.rules.rule import Dc, Order, Rule
 from holdfast.table.dictionary import NULL, Codes, TextDictionary
@@ -98,22 +99,26 @@ class Asked:
 
 
 class RuleNames:
-    """Finds checked rules by id, by text, or by value."""
+    """Finds checked rules by id, by text, or by value. Where there is one table, its name makes no difference."""
 
-    def __init__(self, checked: Sequence[Checked], ids: Sequence[str]) -> None:
-        self.checked, self.ids = list(checked), list(ids)
+    def __init__(self, checked: Sequence[Checked], ids: Sequence[str], tables: Collection[str] = ()) -> None:
+        self.checked, self.ids, self._tables = list(checked), list(ids), list(tables)
+        self._by_id = {id_: number for number, id_ in enumerate(self.ids)}
+        self._by_rule: dict[Rule, int] = {}
+        for number, item in enumerate(self.checked):
+            self._by_rule.setdefault(resolved(item.rule, self._tables), number)
 
     def known(self, wanted: str | Rule) -> int | None:
         """The number of a rule, or None where it is not checked."""
-        if isinstance(wanted, str) and wanted in self.ids:
-            return self.ids.index(wanted)
+        if isinstance(wanted, str) and wanted in self._by_id:
+            return self._by_id[wanted]
         rule = parse(wanted) if isinstance(wanted, str) else wanted
-        return next((number for number, item in enumerate(self.checked) if item.rule == rule), None)
+        return self._by_rule.get(resolved(rule, self._tables))
 
     def find(self, wanted: str | Rule) -> Asked:
         number = self.known(wanted)
         if number is not None:
-            by_id = isinstance(wanted, str) and wanted in self.ids
+            by_id = isinstance(wanted, str) and wanted in self._by_id
             rule = self.checked[number].rule if by_id else parse(wanted) if isinstance(wanted, str) else wanted
             return Asked(number, _flipped(rule) != _flipped(self.checked[number].rule))
         known = ", ".join(str(item.rule) for item in self.checked[:8])

@@ -16,7 +16,7 @@ from holdfast.errors import HoldfastError, NotAvailable
 from holdfast.outbox import ADDED, REMOVED, violation_events
 from holdfast.outcome import Outcome
 from holdfast.rulebook import Rulebook
-from holdfast.rules.bind import table_of
+from holdfast.rules.bind import forms, table_of
 from holdfast.rules.grammar import parse
 from holdfast.rules.implication import implies
 from holdfast.rules.sentence import sentence, standing, violations_in_words
@@ -70,12 +70,13 @@ def alerts_of(
             made.append(
                 Alert(rule_id, entry.rule, entry.severity, text, count, total, () if hidden else _examples(new))
             )
-    values = {entry.value.id: entry for entry in accepted.values()}
+    values = {form.id: entry for entry in accepted.values() for form in forms(entry.value, book.schemas)}
     for event in found:
         entry = values.get(event["id"])
         if entry is None or event["change"] != REMOVED or changed.get(entry.id, (0,))[0]:
             continue
-        if not any(implies(parse(other["rule"]), entry.value) for other in found if other["change"] == ADDED):
+        lost, new_rules = parse(event["rule"]), (parse(other["rule"]) for other in found if other["change"] == ADDED)
+        if not any(implies(other, lost) for other in new_rules):
             text = f"{sentence(entry.value)} Discovery no longer finds that it holds"
             made.append(Alert(entry.id, entry.rule, entry.severity, text, 0, book.count_violations(entry.id)))
     return made

@@ -15,7 +15,7 @@ from holdfast.discovered import VACUOUS
 from holdfast.errors import RuleError
 from holdfast.outbox import ADDED, REMOVED
 from holdfast.rulebook import Rulebook
-from holdfast.rules.bind import table_of
+from holdfast.rules.bind import forms, table_of
 from holdfast.rules.grammar import parse
 from holdfast.rules.implication import implies
 from holdfast.rules.names import by_name, by_position
@@ -77,19 +77,20 @@ class History:
         made = [event for record in self._records if record["version"] > after for event in self._of(record)]
         if rule is None:
             return made
-        text = self._text(rule)
-        return [event for event in made if rule == event.id or text in (event.rule, event.into)]
+        texts = self._texts(rule)
+        return [event for event in made if rule == event.id or event.rule in texts or event.into in texts]
 
-    def _text(self, rule: str) -> str:
-        """The text by which the log knows a rule."""
-        if rule in self._rules:
-            return self._rules[rule]
+    def _texts(self, rule: str) -> set[str]:
+        """The texts by which the log may know a rule: those that were given, and what discovery writes."""
+        text = self._rules.get(rule, rule)
+        try:
+            wanted = forms(parse(text), self._book.schemas)
+        except RuleError:
+            return {text}
         schemas = list(self._book.schemas.values())
         rank = by_position(schemas[0].names) if len(schemas) == 1 else by_name
-        try:
-            return parse(rule).text(rank)
-        except RuleError:
-            return rule
+        written = {other for other in self._rules.values() if parse(other) in wanted}
+        return {text, *written, *(form.text(rank) for form in wanted)}
 
     def _of(self, record: Record) -> Iterator[Event]:
         yield from self._altered_columns(record)

@@ -120,7 +120,7 @@ def check_on_spark(
     Path(directory).mkdir(parents=True, exist_ok=True)
     home = Path(tempfile.mkdtemp(prefix="holdfast-check-", dir=directory))  # of this user alone
     checked = [Checked(entry.value, entry.nulls, entry.predicates) for entry in entries]
-    names = RuleNames(checked, [entry.id for entry in entries])
+    names = RuleNames(checked, [entry.id for entry in entries], frames)
     found = SparkFound(entries, {}, spark, home, names)
     try:
         schemas = {name: _schema_of(frame) for name, frame in frames.items()}
