@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from math import floor
 
 import numpy as np
 
@@ -19,6 +18,7 @@ from holdfast.discovery.cover import Groups, followed, reduced
 from holdfast.discovery.near_cover import NearCovers
 from holdfast.discovery.space import WEAK, Bits, Space
 from holdfast.rules.implication import is_satisfiable
+from holdfast.rules.limit import most_within
 from holdfast.rules.masks import Masks, Numbers, none, numbered, pack, unpack
 from holdfast.rules.operator import Op
 from holdfast.rules.predicate import Cell, Compare
@@ -51,7 +51,7 @@ class DenialRules:
         if rows < 2:
             self.covers, self._edges = none(atoms), None
         elif self._near is not None:
-            self._near.update(lacks, counts, floor(self.max_error * self._pairs), budget)
+            self._near.update(lacks, counts, most_within(self.max_error, self._pairs), budget)
             self.covers = self._near.covers
         else:
             edges = reduced(lacks, self._groups)

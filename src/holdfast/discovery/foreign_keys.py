@@ -47,7 +47,7 @@ def foreign_keys(found: Inclusions, rows: Mapping[str, Rows], most_missing: floa
     codes = {name: some.codes() for name, some in rows.items()}
     filled = np.concatenate([np.count_nonzero(some != NULL, axis=1) for some in codes.values()])
     unique = (filled == found.distinct) & (found.distinct > 1)
-    near = found.missing <= most_missing * found.distinct[:, None]
+    near = found.missing <= found.most_missing(most_missing)[:, None]
     chosen = near & found.comparable & unique[None, :] & (found.distinct > 0)[:, None]
     made = [_suggestion(found, codes, filled, a, b) for a, b in np.argwhere(chosen).tolist()]
     made += _composite(found, codes, unique)

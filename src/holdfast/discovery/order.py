@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from math import floor
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +17,7 @@ from holdfast.discovery.budget import Budget
 from holdfast.discovery.cover import Groups, minimal_covers, smallest
 from holdfast.discovery.near_cover import NearCovers, missed_by
 from holdfast.discovery.space import WEAK, Space
+from holdfast.rules.limit import most_within
 from holdfast.rules.masks import Masks, Numbers, among, distinct, has, mask_of, none, numbered, pack, unpack
 from holdfast.rules.operator import Op
 from holdfast.rules.rule import Marked
@@ -45,7 +45,7 @@ class OrderRules:
         self.lefts = {}
         if rows < 2:
             return
-        self._most_pairs = floor(self.max_error * rows * (rows - 1))
+        self._most_pairs = most_within(self.max_error, rows * (rows - 1))
         places = {atom: place for place, atom in enumerate(self.space.atoms)}
         columns = len(self.space.schema)
         for right in range(columns):

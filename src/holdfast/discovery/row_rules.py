@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import combinations
-from math import floor
 
 import numpy as np
 
 from holdfast.indexes.rowtest import rows_that_satisfy
+from holdfast.rules.limit import most_within
 from holdfast.rules.operator import Op
 from holdfast.rules.predicate import Cell, Compare, Constant, IsNull
 from holdfast.rules.rule import Dc, Rule
@@ -37,7 +37,7 @@ def row_rules(
     """The rules that up to this share of the rows violate; with `ranges` also the least and the greatest value of each
     ordered column. O(rows x pairs of ordered columns)."""
     rows = codes.shape[1]
-    most = floor(max_error * rows)
+    most = most_within(max_error, rows)
     found = list(_never_null(schema, codes, most)) + list(_ordered_pairs(schema, codes, nulls, most))
     found += _ranges(schema, codes) if ranges else []
     rules = [Dc(frozenset({p}), table) for p, _ in found] if rows else []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -20,6 +19,7 @@ from holdfast.discovery.wanted import Wanted
 from holdfast.discovery.witnessed import Witnessed
 from holdfast.executors.executor import Executor
 from holdfast.executors.threads import ThreadExecutor
+from holdfast.rules.limit import most_within
 from holdfast.table.dictionary import Codes
 
 MOST_PAIRS = 1e9  # of a change: beyond, agree-sets are not counted (any more). 45,000 rows from nothing
@@ -165,7 +165,8 @@ class Oracle:
         self._tree = AgreeTree(counted) if counted is not None else None
         self._groups = Partitions.of_codes(codes, wanted.nulls, memory)
         self._wanted, self._rows = wanted, int(codes.shape[1])
-        self._most_pairs = math.floor(wanted.max_error * self._rows * (self._rows - 1))
+        self._most_pairs = most_within(wanted.max_error, self._rows * (self._rows - 1))
+        self._most_rows = most_within(wanted.max_error, self._rows)
 
     @property
     def order(self) -> Sequence[int]:
@@ -173,10 +174,10 @@ class Oracle:
         return self._groups.by_values()
 
     def is_good(self, left: Sequence[int], right: int | None) -> bool:
-        """Whether the error is small enough; for g1 a test on integers."""
+        """Whether the error is small enough: a test on integers."""
         if self._measure(right) == "g1":
             return self._pairs(left, right) <= self._most_pairs
-        return self.error(left, right) <= self._wanted.max_error
+        return self._groups.errors(left, right)[1] <= self._most_rows
 
     def error(self, left: Sequence[int], right: int | None) -> float:
         if self._measure(right) == "g1":
