@@ -208,7 +208,9 @@ MUTANTS = [
     Mutant("discovery/border.py", "if column != right and (more != left).any() and not is_good(more):", "if column != right and (more != left).any():", "test_agree.py -k 'approximate'"),
     Mutant("discovery/border.py", "return bool(columns or not key) and good(columns, end)", "return good(columns, end)", "test_agree.py -k 'approximate'"),
     Mutant("discovery/table_rules.py", "before = Tally.counted(now) - Tally.counted(delta)", "before = Tally.counted(now)", "test_laws.py -k 'reload'"),
-    Mutant("discovery/table_rules.py", "self._most_pairs = math.floor(wanted.max_error", "self._most_pairs = math.ceil(wanted.max_error", "test_agree.py -k 'approximate'"),
+    Mutant("discovery/table_rules.py", "self._most_pairs = most_within(wanted.max_error,", "self._most_pairs = 1 + most_within(wanted.max_error,", "test_agree.py -k 'approximate'"),
+    Mutant("discovery/table_rules.py", "self._most_rows = most_within(wanted.max_error,", "self._most_rows = 1 + most_within(wanted.max_error,", "test_agree.py -k 'approximate'"),
+    Mutant("rules/limit.py", "return Fraction(repr(share))", "return Fraction(share)", "test_limit.py"),
     Mutant("discovery/value_vectors.py", "needs[old].discard(t)", "needs[old].discard(t + 1)", "test_agree.py -k 'vectors or products'"),
     # inclusions
     Mutant("kernels/generator.py", "if numbers[known] == number and spaces[known] == space:", "if numbers[known] == number:", "test_inclusion.py -k different_spaces"),

@@ -136,18 +136,23 @@ def g1(rule, rows, nulls):
     return found / total if n >= 2 else 0.0
 
 
-def g3(rule, rows, nulls):
-    """Fewest rows to remove so that the rule holds, / n. For keys and FDs, by trying all subsets."""
+def rows_to_remove(rule, rows, nulls):
+    """The fewest rows to remove so that the rule holds. For keys and FDs, by trying all subsets."""
     n = len(rows)
     for removed in range(n + 1):
         for kept in combinations(rows, n - removed):
             if not violations(rule, kept, nulls):
-                return removed / n if n >= 2 else 0.0
+                return removed
     raise AssertionError
 
 
-def missing_share(rule, database):
-    """The share of distinct left tuples that are missing on the right; None where there is no left tuple."""
+def g3(rule, rows, nulls):
+    """Fewest rows to remove so that the rule holds, / n."""
+    return rows_to_remove(rule, rows, nulls) / len(rows) if len(rows) >= 2 else 0.0
+
+
+def missing(rule, database):
+    """(distinct left tuples that are missing on the right, distinct left tuples)."""
     left = [tuple(t[c] for c in rule.left) for t in database[rule.left_table]]
     right = [tuple(s[c] for c in rule.right) for s in database[rule.right_table]]
     distinct = []
@@ -155,15 +160,26 @@ def missing_share(rule, database):
         if None not in a and not any(equal_tuples(a, b) for b in distinct):
             distinct.append(a)
     lost = [a for a in distinct if not any(equal_tuples(a, b) for b in right)]
-    return len(lost) / len(distinct) if distinct else None
+    return len(lost), len(distinct)
+
+
+def missing_share(rule, database):
+    """The share of distinct left tuples that are missing on the right; None where there is no left tuple."""
+    lost, distinct = missing(rule, database)
+    return lost / distinct if distinct else None
+
+
+def most_within(max_error, total):
+    """The most errors, of so many, that a share allows; the share is the decimal that was written."""
+    return math.floor(Fraction(str(max_error)) * total)
 
 
 def within(rule, rows, nulls, max_error=0.0, error="g1"):
-    """Whether the rule holds up to max_error; the g1 test is on integers."""
-    if error == "g3":
-        return g3(rule, rows, nulls) <= max_error
+    """Whether the rule holds up to max_error."""
     n = len(rows)
-    return len(violations(rule, rows, nulls)) <= math.floor(max_error * n * (n - 1))
+    if error == "g3":
+        return rows_to_remove(rule, rows, nulls) <= most_within(max_error, n)
+    return len(violations(rule, rows, nulls)) <= most_within(max_error, n * (n - 1))
 
 
 # --- all minimal rules ---------------------------------------------------------------------------------------
@@ -272,7 +288,7 @@ def plain_dcs(rows, comparisons, nulls, most=None):
 
 def row_rules(rows, columns, pairs, nulls, max_error=0.0):
     """Never null; and how ordered columns of one group stand to each other in every row with both values."""
-    most = math.floor(max_error * len(rows))
+    most = most_within(max_error, len(rows))
 
     def good(rule):
         return len(violations(rule, rows, nulls)) <= most
@@ -294,8 +310,8 @@ def inds(database, groups, max_error=0.0):
     for (lt, lc), (rt, rc) in permutations(groups, 2):
         if groups[lt, lc] == groups[rt, rc]:
             rule = Ind(lt, (lc,), rt, (rc,))
-            share = missing_share(rule, database)
-            if share is not None and share <= max_error:
+            lost, distinct = missing(rule, database)
+            if distinct and lost <= most_within(max_error, distinct):
                 found.add(rule)
     return found
 

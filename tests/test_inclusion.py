@@ -516,7 +516,7 @@ def test_a_search_that_has_no_time_says_nothing():
     told = []
     tables = {"r": pa.table({"a": ["x", "y"]}), "s": pa.table({"b": ["x", "y"]})}
     rules = hf.discover(tables, ("ind",), time_budget=0.0, progress=lambda what, share: told.append(what))
-    assert not rules.complete and not len(rules) and rules.vacuous == () and not told
+    assert not rules.complete and not len(rules) and rules.vacuous == () and told == ["reading"]
     hf.discover(tables, ("ind",), progress=lambda what, share: told.append((what, share)))
     assert told[-1] == ("comparing values", 1.0)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from holdfast.discovery.budget import Budget, Progress
-from holdfast.discovery.database import DatabaseRules
+from holdfast.discovery.database import DatabaseRules, Searched
 from holdfast.discovery.foreign_keys import MOST_MISSING, ForeignKey
 from holdfast.discovery.interest import TableMeasures, Weights
 from holdfast.discovery.partitions import Partitions
@@ -22,11 +22,11 @@ from holdfast.discovery.rank import DEFAULT_MOST, WORTH_READING, Ranked
 from holdfast.discovery.wanted import DEFAULT_KINDS, OF_ONE_TABLE, CrossColumns, Sizes, Wanted
 from holdfast.discovery.width import within_memory
 from holdfast.errors import HoldfastError, shown
-from holdfast.executors.executor import Cancellation, Executor
+from holdfast.executors.executor import Cancellation, Cancelled, Executor
 from holdfast.executors.threads import ThreadExecutor
 from holdfast.html_table import html_table
 from holdfast.loaded import Loaded
-from holdfast.rules.plain import plain_minimal
+from holdfast.rules.plain import plain_within
 from holdfast.rules.rule import Dc, Fd, Rule
 from holdfast.rules.ruleset import Block, RuleSet
 from holdfast.table.options import Choices, Names
@@ -34,6 +34,12 @@ from holdfast.table.rows import Rows
 from holdfast.table.schema import Schema
 
 TIME_BUDGET = 60.0
+_RESERVED = 0.2  # of the time, for what follows the search
+_MOST_RESERVED, _FOR_TABLE = 3.0, 1.0  # seconds, and so many more for each table
+_LEAST_LEFT = 1.0  # second, for each further question
+_FOR_PLAIN = 0.4  # of the time, where constraints are minimised as in the papers
+_SUPPORTED = 32  # rules between looks at the clock
+INTERRUPTED = "interrupted"
 _MOST_SUPPORTS = 1000
 _WORTH_COMPARING = 0.01  # the share of pairs of rows that would violate a comparison within a row
 _MOST_PAIRS = 2e7  # compared one by one: where rows do not change, with more it is faster to validate what stands
@@ -42,10 +48,27 @@ _MOST_COUNTED = 2e9  # pairs for denial constraints and order dependencies: some
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Profile(RuleSet):
-    """The rules that hold on some data, with the data: so that it can say which are worth reading, and why."""
+    """The rules that hold on some data, with the data: so that it can say which are worth reading, and why.
+
+    `searched` are the searches that finished: their rules are all there are. Of an `unfinished` one rules may be
+    missing, so that it says nothing of what does not hold. `left`: how many seconds of the time budget are left for
+    each further question; what it does not finish is told in `limits`. Questions on one `clock` share that time.
+    """
 
     data: Loaded | None = field(default=None)
     wanted: Wanted | None = field(default=None)
+    searched: tuple[Searched, ...] = ()
+    unfinished: tuple[Searched, ...] = ()
+    left: float | None = None
+    clock: Budget | None = None
+
+    @contextmanager
+    def timed(self) -> Iterator[Budget]:
+        """The time for a question; what it skips becomes a limit."""
+        budget = self.clock or Budget(self.left)
+        yield budget
+        new = tuple(text for text in budget.skipped if text not in self.limits)
+        object.__setattr__(self, "limits", (*self.limits, *new))  # which questions are asked later is not known before
 
     def best(
         self, most: int | None = DEFAULT_MOST, weights: Weights | None = None, least: float = WORTH_READING
@@ -53,7 +76,8 @@ class Profile(RuleSet):
         """The rules of each kind that a person finds worth reading, the best first, each with its reasons."""
         if self.data is None or self.wanted is None:
             return []
-        return self.data.best(self, self.wanted.nulls, most, weights, least)
+        with self.timed() as budget:
+            return self.data.best(self, self.wanted.nulls, most, weights, least, budget)
 
     def _repr_html_(self) -> str:
         best = self.best()
@@ -66,21 +90,24 @@ class Profile(RuleSet):
         """Inclusions between tables that look like foreign keys, the likeliest first; also some that nearly hold."""
         if self.data is None or self.wanted is None or "ind" not in self.wanted.kinds:
             return []
-        return self.data.likely_keys
+        with self.timed() as budget:
+            return self.data.keys_within(budget)
 
     @cached_property
     def best_row_rules(self) -> list[Rule]:
         """Of the comparisons of two columns in each row, those worth reading, the best first: many rows have both
         values, and other rows' values would not do."""
-        if self.data is None or self.wanted is None:
+        if self.data is None or self.wanted is None or not len(self.row_rules):
             return []
         measures = {n: TableMeasures(r.schema, r.codes(), self.wanted.nulls) for n, r in self.data.rows.items()}
-        first = next(iter(measures))
-        scored = [
-            (measures[rule.table or first].of_one_row(rule), text, rule)
-            for rule, text in self.row_rules.with_texts()
-            if isinstance(rule, Dc)
-        ]
+        first, scored = next(iter(measures)), list[tuple[float, str, Dc]]()
+        with self.timed() as budget:
+            for rule, text in self.row_rules.with_texts():
+                if len(scored) >= DEFAULT_MOST and budget.spent():
+                    budget.skip(f"ranking: only {len(scored):,} rules about single rows were looked at")
+                    break
+                if isinstance(rule, Dc):
+                    scored.append((measures[rule.table or first].of_one_row(rule), text, rule))
         return [rule for score, _, rule in sorted(scored, key=lambda s: (-s[0], s[1])) if score >= _WORTH_COMPARING]
 
     @cached_property
@@ -88,7 +115,8 @@ class Profile(RuleSet):
         """Rules about single rows, where denial constraints were asked for."""
         if self.data is None or self.wanted is None or "dc" not in self.wanted.kinds:
             return RuleSet()
-        return self.data.row_rules(self.wanted.nulls, self.wanted.max_error)
+        with self.timed() as budget:
+            return self.data.row_rules(self.wanted.nulls, self.wanted.max_error, budget=budget)
 
 
 def discover(
@@ -120,9 +148,10 @@ def discover(
     compare: those that share values (True), none, or these pairs. `evidence`: for order dependencies and denial
     constraints all pairs are `counted`, or, for tall tables, it is `lean`; the answer is the same. `minimal`: a denial
     constraint is listed if no other one implies it, or, as in the papers, if no predicate can be left out (`plain`:
-    some that others say already). `time_budget`: seconds after which what is proven until then is the result, and
-    `complete` is false; Ctrl-C does the same. `progress` is told what is being done and how much of it is done.
-    `executor`: where many rows are compared, threads of this process by default.
+    some that others say already). `time_budget`: seconds, reading included, after which what is proven until then is
+    the result; then `complete` is false, and `unfinished` and `limits` say what was not searched. Ctrl-C does the same.
+    `progress` is told what is being done and how much of it is done. `executor`: where many rows are compared, threads
+    of this process by default.
 
     >>> import pyarrow as pa
     >>> table = pa.table({"id": [1, 2, 3], "zip": [10115, 10115, 20095], "city": ["B", "B", "HH"]})
@@ -134,12 +163,9 @@ def discover(
     )
     if minimal not in ("implication", "plain") or (minimal == "plain" and max_error):
         raise HoldfastError(f"minimal is 'implication' or, for rules that hold exactly, 'plain', not {shown(minimal)}")
-    loaded = Loaded.of(data, Choices(key, types, columns, exclude))
-    rules = search(loaded, wanted, time_budget, progress, executor)
-    if minimal == "plain":
-        blocks = [block if block.kind != "dc" else _plainly(block, loaded.schemas) for block in rules.blocks]
-        rules = replace(rules, blocks=tuple(blocks))
-    return rules
+    budget = Budget(time_budget, progress, divided=True)
+    choices = Choices(key, types, columns, exclude)
+    return found_within(budget, lambda: Loaded.of(data, choices, budget), wanted, executor, plain=minimal == "plain")
 
 
 def search(
@@ -150,36 +176,76 @@ def search(
     executor: Executor | None = None,
 ) -> Profile:
     """The same of tables that are codes already."""
-    budget, cancellation = Budget(time_budget, progress), Cancellation()
-
-    def tell(share: float) -> None:
-        budget.tell("comparing rows", share)
-        if budget.spent():
-            cancellation.cancel()
-
-    runs_on = executor or ThreadExecutor(progress=tell, cancellation=cancellation)
-    rows = loaded.rows
-    found = DatabaseRules(
-        loaded.schemas,
-        wanted,
-        loaded.words,
-        runs_on,
-        named=loaded.named,
-        most_pairs=_MOST_PAIRS,
-        most_counted=_MOST_COUNTED,
-    )
-    with _interruptible(budget, cancellation), within_memory(loaded.schemas):
-        found.begin(rows, budget)
-    rules = with_supports(found.rules(), rows, wanted.nulls)
-    limits = rules.limits if budget.ended is None else (*rules.limits, budget.ended)
-    limits += (f"not finished: {'; '.join(found.unfinished)}",) if found.unfinished else ()
-    return Profile(rules.blocks, budget.ended is None, limits, rules.how, rules.vacuous, loaded, wanted)
+    return found_within(Budget(time_budget, progress, divided=True), lambda: loaded, wanted, executor)
 
 
-def _plainly(block: Block, schemas: Mapping[str, Schema]) -> Block:
-    """Denial constraints as the papers count them."""
-    (made,) = plain_minimal(block, schemas[block.table or next(iter(schemas))]).blocks
-    return made
+def found_within(
+    budget: Budget, load: Callable[[], Loaded], wanted: Wanted, executor: Executor | None = None, *, plain: bool = False
+) -> Profile:
+    """The rules of tables that are read and searched within one budget. Some of it is kept for what follows the search,
+    so that what is known when time is up can be told in time."""
+    cancellation = Cancellation()
+    runs_on = executor or ThreadExecutor(cancellation=cancellation)
+    with interruptible(budget, cancellation):
+        loaded = load()
+        reserve = 0.0 if budget.seconds is None else min(_RESERVED * budget.seconds, _time_to_tell(loaded))
+        searching = budget.part(1 - _FOR_PLAIN if plain else 1.0, reserve)
+        found = DatabaseRules(
+            loaded.schemas,
+            wanted,
+            loaded.words,
+            runs_on,
+            named=loaded.named,
+            most_pairs=_MOST_PAIRS,
+            most_counted=_MOST_COUNTED,
+        )
+        with within_memory(loaded.schemas):
+            found.begin(loaded.rows, searching)
+    after = budget.rest()
+    with interruptible(after, again=budget.ended == INTERRUPTED):
+        rules = found.rules()
+        if plain:
+            rules = _plainly(rules, found, loaded.schemas, after.part(1.0, reserve))
+        rules = with_supports(rules, loaded.rows, wanted.nulls, after.part(0.5))
+    open_ = [*found.unfinished, *(Searched(kind, name) for name in loaded.unread for kind in wanted.kinds)]
+    open_ = list(dict.fromkeys(Searched("ind") if some.kind == "ind" else some for some in open_))
+    done = tuple(some for some in found.searched() if some not in open_)
+    limits = (*rules.limits, *_reasons(found, loaded, budget), *after.skipped)
+    made = Profile(rules.blocks, not open_, limits, rules.how, rules.vacuous, loaded, wanted, done, tuple(open_))
+    left = after.left()
+    return replace(made, left=left if left is None else max(left, min(reserve, _LEAST_LEFT)))
+
+
+def _time_to_tell(loaded: Loaded) -> float:
+    """The most seconds that are kept for supports, ranking and printing."""
+    return _MOST_RESERVED + _FOR_TABLE * len(loaded.rows)
+
+
+def _reasons(found: DatabaseRules, loaded: Loaded, budget: Budget) -> list[str]:
+    """Why not everything was searched, and what not, in words."""
+    made = list(dict.fromkeys(found.unfinished.values()))
+    if loaded.unread:
+        made = [str(budget.ended), f"not read: {', '.join(loaded.unread)}"]
+    by_table: dict[str | None, list[str]] = {}
+    for kind, table in found.unfinished:
+        by_table.setdefault(table, []).append(kind)
+    open_ = [f"{', '.join(kinds)}{f' of {table}' if table else ''}" for table, kinds in by_table.items()]
+    return [*made, f"not finished: {'; '.join(open_)}"] if open_ else made
+
+
+def _plainly(rules: RuleSet, found: DatabaseRules, schemas: Mapping[str, Schema], budget: Budget) -> RuleSet:
+    """With the denial constraints as the papers count them. Of a search that did not finish, those that were found are
+    minimal in this way too; which others are is not known."""
+    blocks = []
+    for block in rules.blocks:
+        name = block.table or next(iter(schemas))
+        if block.kind == "dc" and Searched("dc", name) not in found.unfinished:
+            made, whole = plain_within(block, schemas[name], budget.spent)
+            (block,) = made.blocks
+            if not whole:
+                found.unfinished[Searched("dc", name)] = str(budget.ended)
+        blocks.append(block)
+    return replace(rules, blocks=tuple(blocks))
 
 
 def row_rules(
@@ -223,36 +289,49 @@ def foreign_keys(
     return Loaded.of(data, Choices(None, types, columns, exclude)).foreign_keys(most_missing=most_missing)
 
 
-def with_supports(rules: RuleSet, rows: Mapping[str, Rows], nulls: str) -> RuleSet:
+def with_supports(rules: RuleSet, rows: Mapping[str, Rows], nulls: str, budget: Budget | None = None) -> RuleSet:
     """The rules with the number of rows that each says something about: for an FD those that share their left values
-    with another row, for a key all. Of a thousand rules at most; more are not looked at."""
+    with another row, for a key all. Of a thousand rules at most; more are not looked at, nor are those of a table and
+    kind for which there is no time."""
     if len(rules) > _MOST_SUPPORTS:
         return rules
-    tables = {block.table or next(iter(rows)) for block in rules.blocks if block.kind in OF_ONE_TABLE}
-    groups = {name: Partitions.of_codes(rows[name].codes(), nulls) for name in tables}
+    budget = budget or Budget()
+    groups: dict[str, Partitions] = {}
     blocks = []
     for block in rules.blocks:
         name = block.table or next(iter(rows))
-        blocks.append(_supported(block, groups[name]) if block.kind in OF_ONE_TABLE else block)
+        if block.kind in OF_ONE_TABLE:
+            try:
+                budget.check()
+                groups[name] = groups.get(name) or Partitions.of_codes(rows[name].codes(), nulls)
+                block = _supported(block, groups[name], budget)
+            except Cancelled:
+                budget.skip(f"the support of {block.kind} rules was not counted")
+        blocks.append(block)
     return replace(rules, blocks=tuple(blocks))
 
 
-def _supported(block: Block, groups: Partitions) -> Block:
+def _supported(block: Block, groups: Partitions, budget: Budget) -> Block:
     places = {name: i for i, name in enumerate(block.names)}
-    lefts = [rule.left if isinstance(rule, Fd) else None for rule in block]
-    counts = [groups.rows if x is None else len(groups.of([places[c] for c in sorted(x)]).rows) for x in lefts]
+    counts = []
+    for done, rule in enumerate(block):
+        if done % _SUPPORTED == 0:
+            budget.check()
+        left = rule.left if isinstance(rule, Fd) else None
+        counts.append(groups.rows if left is None else len(groups.of([places[c] for c in sorted(left)]).rows))
     return replace(block, supports=np.array(counts, np.int64))
 
 
 @contextmanager
-def _interruptible(budget: Budget, cancellation: Cancellation) -> Iterator[None]:
-    """Lets the first Ctrl-C end the search with what it has; a second one is raised."""
+def interruptible(budget: Budget, cancellation: Cancellation | None = None, *, again: bool = False) -> Iterator[None]:
+    """Lets the first Ctrl-C end the work with what it has; a second one is raised, and so is the first `again`."""
 
     def stop(number: int, frame: Any) -> None:
-        if budget.ended is not None:
+        if again or budget.ended == INTERRUPTED:
             raise KeyboardInterrupt
-        budget.ended = "interrupted"
-        cancellation.cancel()
+        budget.ended = INTERRUPTED
+        if cancellation is not None:
+            cancellation.cancel()
 
     if threading.current_thread() is not threading.main_thread():
         yield

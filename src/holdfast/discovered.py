@@ -119,9 +119,10 @@ class Discovered:
                 made.settle(rows, self._runs)
             else:
                 made.begin(rows, budget, self._runs)
-            if budget is not None and budget.ended:
+            if made.unfinished:
+                why = next(iter(made.unfinished.values()))
                 raise HoldfastError(
-                    f"discovery did not finish: {budget.ended}. A rulebook is never partial; give it more time "
+                    f"discovery did not finish: {why}. A rulebook is never partial; give it more time "
                     f"(time_budget), fewer kinds, or a smaller max_size"
                 )
             self._made, self._facts = made, None

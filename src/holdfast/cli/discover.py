@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from typing import Annotated
 
+import numpy as np
 import typer
 
 from holdfast.cli.files import columns_of, keys_of, size_of, tables_of, types_of
@@ -29,16 +31,21 @@ from holdfast.cli.output import Format, Record, as_json, print_csv, print_table
 from holdfast.cli.progress import announce, discovery_bar
 from holdfast.cli.records import every_record
 from holdfast.cli.terminal import Console
-from holdfast.discover import TIME_BUDGET, Profile, discover
+from holdfast.discover import INTERRUPTED, TIME_BUDGET, Profile, discover, interruptible
+from holdfast.discovery.budget import Budget
+from holdfast.discovery.database import Searched
 from holdfast.discovery.rank import DEFAULT_MOST
 from holdfast.discovery.wanted import DEFAULT_KINDS
 from holdfast.errors import HoldfastError
 from holdfast.rules.predicate import IsNull
 from holdfast.rules.rule import KINDS, Dc
+from holdfast.rules.ruleset import Block, RuleSet
 from holdfast.rules.sentence import sentence
 from holdfast.rules.wording import counted
 
 _ALSO = 3  # rules named, for which one stands
+_AT_ONCE = 1024  # rules that are told between looks at the clock
+_TELLING = 0.5  # of the time that is left: the rest is for printing
 
 
 def discover_command(
@@ -88,31 +95,83 @@ def discover_command(
             progress=progress,
         )
         progress("ranking", 1.0)
-        best = [] if every else rules.best(most)
-    if not rules.complete:
-        print(f"holdfast: not complete: {', '.join(rules.limits)}; every rule shown holds", file=sys.stderr)
-    records = every_record(rules) if every else [ranked.record() for ranked in best]
-    names = list(tables) if isinstance(tables, dict) else [tables.stem]
+        clock = Budget(rules.left, divided=True)
+        rules = replace(rules, clock=clock)
+        with interruptible(clock, again=INTERRUPTED in rules.limits):
+            records = _every(rules) if every else [ranked.record() for ranked in rules.best(most)]
+            names = list(tables) if isinstance(tables, dict) else [tables.stem]
+            document = _document(rules, names, nulls, records)
+    unfinished = _unfinished(rules)
+    if unfinished:
+        print(f"holdfast: {unfinished}", file=sys.stderr)
     if format is Format.JSON:
-        print(as_json(_document(rules, names, nulls) | {"rules": records}))
+        print(as_json(document))
     elif format is Format.CSV:
-        print_csv(records, ["id", "kind", "table", "text", "error", "support", "sentence"], safe_cells)
+        of_kind = {(some.kind, some.table) for some in rules.unfinished}
+        lone = None if isinstance(tables, dict) else names[0]
+        for r in records:
+            r["finished"] = (r["kind"], None if r["kind"] == "ind" else r["table"] or lone) not in of_kind
+        columns = ["id", "kind", "table", "text", "error", "support", "sentence", "finished"]
+        print_csv(records, columns, safe_cells)
     else:
         _print(rules, records, every, why)
+        if unfinished:
+            Console().print(unfinished, highlight=False, markup=False)
 
 
-def _document(rules: Profile, names: list[str], nulls: str) -> Record:
-    return {
+def _every(rules: Profile) -> list[Record]:
+    """All rules for people, or, where there is no time for that, the shortest of each kind and table."""
+    made: list[Record] = []
+    with rules.timed() as budget:
+        for number, block in enumerate(rules.blocks):
+            made += _records(block, budget.part(_TELLING / (len(rules.blocks) - number)))
+    return made
+
+
+def _records(block: Block, budget: Budget) -> list[Record]:
+    order, told, made = np.argsort(block.sizes(), kind="stable"), 0, list[Record]()
+    while told < len(block) and (told == 0 or not budget.spent()):
+        made += every_record(RuleSet((block.chosen(order[told : told + _AT_ONCE]),)))
+        told += _AT_ONCE
+    if told < len(block):
+        about = f" of {block.table}" if block.table else ""
+        budget.skip(f"{told:,} of {len(block):,} {block.kind} rules{about} are listed, the shortest")
+    sizes = {rule.id: size for rule, size in zip(block, block.sizes().tolist(), strict=True)}
+    return sorted(made, key=lambda record: (sizes[record["id"]], record["text"]))
+
+
+def _unfinished(rules: Profile) -> str | None:
+    """What was not done in time, in one line; what is missing is not said to be absent."""
+    if rules.complete and not (rules.clock is not None and rules.clock.skipped):
+        return None
+    sizes = rules.wanted.limits if rules.wanted is not None else ()
+    reasons = "; ".join(limit for limit in rules.limits if limit not in sizes)
+    searched = f"searched completely: {', '.join(_shown(some, rules) for some in rules.searched) or 'nothing'}"
+    word = "not complete" if not rules.complete else "not all is shown"
+    return f"{word}: {reasons}; {searched}; every rule shown holds"
+
+
+def _shown(some: Searched, rules: Profile) -> str:
+    named = some.table is not None and rules.data is not None and rules.data.named
+    return f"{some.kind} of {some.table}" if named else some.kind
+
+
+def _document(rules: Profile, names: list[str], nulls: str, records: list[Record]) -> Record:
+    made: Record = {
         "tables": names,
         "nulls": nulls,
         "complete": rules.complete,
-        "limits": list(rules.limits),
+        "limits": [],
+        "searched": [some._asdict() for some in rules.searched],
+        "unfinished": [some._asdict() for some in rules.unfinished],
         "how": list(rules.how),
         "vacuous": list(rules.vacuous),
         "counts": {kind: len(rules.of(kind)) for kind in KINDS if len(rules.of(kind))},
         "row_rules": rules.row_rules.texts(),
         "foreign_keys": [vars(key) | {"rule": str(key.rule)} for key in rules.foreign_keys],
+        "rules": records,
     }
+    return made | {"limits": list(rules.limits)}  # as the questions above left them
 
 
 def _print(rules: Profile, records: list[Record], every: bool, why: bool) -> None:
@@ -121,6 +180,7 @@ def _print(rules: Profile, records: list[Record], every: bool, why: bool) -> Non
         mine = [r for r in records if (r["kind"], r["table"]) == (block.kind, block.table)]
         about = f" of {block.table}" if block.table else ""
         title = f"{block.kind}{about}: {len(block):,} {'rule' if len(block) == 1 else 'rules'}"
+        title += " (not finished)" if block.kind in _open_kinds(rules, block.table) else ""
         if every or len(mine) == len(block):
             print_table(console, title, mine, ["text", "error", "support", "sentence"])
         elif mine:
@@ -130,7 +190,12 @@ def _print(rules: Profile, records: list[Record], every: bool, why: bool) -> Non
         else:
             console.print(f"{title}, none worth reading (--all: all)", highlight=False, markup=False)
         _print_asides(console, mine, why)
-    if not rules.blocks:
+    there = {(block.kind, block.table) for block in rules.blocks}
+    for some in rules.unfinished:
+        table = some.table if rules.data is not None and rules.data.named else None
+        if (some.kind, table) not in there:
+            console.print(f"{_shown(some, rules)}: none found (not finished)", highlight=False, markup=False)
+    if not rules.blocks and rules.complete:
         console.print("no rules hold")
     if len(rules.row_rules):
         _print_row_rules(console, rules, every)
@@ -141,6 +206,11 @@ def _print(rules: Profile, records: list[Record], every: bool, why: bool) -> Non
         console.print(f"  {key}", highlight=False, markup=False)
     if rules.vacuous:
         console.print(f"columns without values: {', '.join(rules.vacuous)}", highlight=False, markup=False)
+
+
+def _open_kinds(rules: Profile, table: str | None) -> set[str]:
+    """The kinds of a table, or of the only one, whose search did not finish."""
+    return {some.kind for some in rules.unfinished if table is None or some.table in (None, table)}
 
 
 def _print_asides(console: Console, records: list[Record], why: bool) -> None:

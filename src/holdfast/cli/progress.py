@@ -20,6 +20,7 @@ from rich.progress import Progress as Bar
 from holdfast.cli.terminal import Console
 from holdfast.discovery.budget import Progress as SearchProgress
 from holdfast.plain_text import plain_text
+from holdfast.rules.masks import distinct, none
 from holdfast.violations.detect import Progress
 from holdfast.warm import is_warm
 
@@ -41,9 +42,10 @@ def progress_bar(what: str) -> Iterator[Progress]:
 
 
 def announce() -> None:
-    """Says that the first use takes a while."""
+    """Says that the first use takes a while, and loads what all kernels need: start-up is no part of a time budget."""
     if not is_warm():
         print("holdfast: compiling the kernels once, about half a minute", file=sys.stderr, flush=True)
+    distinct(none(1))
 
 
 @contextmanager

@@ -16,16 +16,22 @@ import numpy as np
 
 from holdfast.arrays import Array, Arrays
 from holdfast.discovery.agree_tile import PAIRS_PER_TILE, Compared, agree_tile, blocks
+from holdfast.discovery.budget import Budget, spans
+from holdfast.discovery.slices import AT_ONCE, added, numbered
 from holdfast.executors.executor import Executor
 from holdfast.executors.threads import ThreadExecutor
 from holdfast.kernels.sets import enter_sets
-from holdfast.rules.masks import Masks, Numbers, full, numbered, words_for
+from holdfast.rules.masks import Masks, Numbers, full, words_for
 from holdfast.table.dictionary import Codes
 from holdfast.table.keys import table_for
 
 Ids = Numbers
 _NOBODY = np.zeros(0, np.int64)
 FEW_PAIRS = 20_000_000  # not worth sending elsewhere
+_FIRST_PAIRS = 1 << 18
+_SLICE_SECONDS = 0.25  # about, of a tile where time is limited
+_PAIR_SECONDS, _SET_SECONDS = 5e-9, 5e-7  # of a pair, and of a set that no pair had before
+_TILES = 8  # at a time on an executor
 
 
 @dataclass(frozen=True)
@@ -44,20 +50,19 @@ class Tally:
         return cls(np.zeros((0, width), np.uint64), np.zeros(0, np.int64), np.zeros((0, 2), np.int64))
 
     @classmethod
-    def total(cls, parts: Sequence[Tally], width: int) -> Tally:
+    def total(cls, parts: Sequence[Tally], width: int, budget: Budget | None = None) -> Tally:
         """The sum of several tallies. O(entries), expected."""
         parts = [part for part in parts if len(part)]
         if len(parts) < 2:
             return parts[0] if parts else cls.nothing(width)
         sets, counts, pairs = ([getattr(part, name) for part in parts] for name in ("sets", "counts", "pairs"))
-        return cls.summed(np.concatenate(sets), np.concatenate(counts), np.concatenate(pairs))
+        return cls.summed(np.concatenate(sets), np.concatenate(counts), np.concatenate(pairs), budget)
 
     @classmethod
-    def summed(cls, sets: Masks, counts: Numbers, pairs: Numbers) -> Tally:
+    def summed(cls, sets: Masks, counts: Numbers, pairs: Numbers, budget: Budget | None = None) -> Tally:
         """Entries of which several may be of one set. O(entries), expected."""
-        distinct, numbers = numbered(sets)
-        total, one = np.zeros(len(distinct), np.int64), np.empty((len(distinct), 2), np.int64)
-        np.add.at(total, numbers, counts)
+        distinct, numbers = numbered(sets, budget)
+        total, one = added(numbers, counts, len(distinct), budget), np.empty((len(distinct), 2), np.int64)
         one[numbers] = pairs
         return cls(distinct, total, one)
 
@@ -139,7 +144,7 @@ class PairSets:
         """An order of many rows in which neighbours are much alike: then the pairs of a tile have fewer sets."""
         return np.arange(codes.shape[1])
 
-    def settled(self, tally: Tally) -> Tally:
+    def settled(self, tally: Tally, budget: Budget | None = None) -> Tally:
         """What was counted, as it is kept."""
         return tally
 
@@ -169,18 +174,28 @@ class PairSets:
     def all_counts(self) -> Numbers:
         return self._counts[: self._used]
 
-    def delta(self, moved: Moved) -> Tally:
+    def delta(self, moved: Moved, budget: Budget | None = None) -> Tally:
         """What the pairs of moved rows add and take: change x rows, and the pairs inside the change (Alg. 1 and 2), in
         tiles on the executor. Of many rows, where less stays than goes, from scratch. O(pairs x columns)."""
         stay, new = (moved.stay, moved.stay_codes), (moved.new, moved.new_codes)
         after = len(moved.stay) + len(moved.new)
         if len(moved.gone) and moved.pairs > max(after * after // 2, self.few_pairs):
             before = Tally(self.sets, self.counts, np.full((len(self), 2), -1))
-            return self.pairs(*(np.concatenate([a, b], axis=-1) for a, b in zip(stay, new, strict=True))) - before
-        came, went = self.pairs(*new, *stay), self.pairs(moved.gone, moved.gone_codes, *stay)
+            ids, codes = (np.concatenate([a, b], axis=-1) for a, b in zip(stay, new, strict=True))
+            return self.pairs(ids, codes, budget=budget) - before
+        came = self.pairs(*new, *stay, budget=budget)
+        went = self.pairs(moved.gone, moved.gone_codes, *stay, budget=budget)
         return came - went if len(went) else came
 
-    def pairs(self, ids: Ids, codes: Codes, rest: Ids = _NOBODY, rest_codes: Codes | None = None) -> Tally:
+    def pairs(
+        self,
+        ids: Ids,
+        codes: Codes,
+        rest: Ids = _NOBODY,
+        rest_codes: Codes | None = None,
+        *,
+        budget: Budget | None = None,
+    ) -> Tally:
         """The tally of the pairs of some rows among themselves and with the rest. Where all rows are compared, for
         many pairs, no pair is remembered: it is not worth a second look at each of them."""
         lead = len(ids)
@@ -194,20 +209,43 @@ class PairSets:
         pairs = lead * len(ids)
         rows = self.compared(codes, pairs)
         shared = {"flags": np.array([self.two_sided, len(rest) > 0 or pairs < self.few_pairs])} | vars(rows)
-        tiles = blocks(lead, len(ids), self.pairs_per_tile)
-        if pairs < self.few_pairs:
-            answers = [agree_tile(tile.arrays, shared) for tile in tiles]
+        if budget is not None and not (self.executor.elsewhere and pairs >= self.few_pairs):
+            answers = self._in_slices(lead, len(ids), shared, pairs < self.few_pairs, budget)
+        elif pairs < self.few_pairs:
+            answers = [agree_tile(tile.arrays, shared) for tile in blocks(lead, len(ids), self.pairs_per_tile)]
         else:
-            answers = self.executor.map(agree_tile, tiles, shared)
-        total = self.settled(Tally.total([Tally.from_arrays(answer) for answer in answers], self.width))
+            answers = self.executor.map(agree_tile, blocks(lead, len(ids), self.pairs_per_tile), shared)
+        parts = [Tally.from_arrays(answer) for answer in answers]
+        total = self.settled(Tally.total(parts, self.width, budget), budget)
         return Tally(total.sets, total.counts, ids[total.pairs])
 
-    def merge(self, delta: Tally) -> tuple[Tally, Tally]:
+    def _in_slices(self, lead: int, rows: int, shared: Arrays, here: bool, budget: Budget) -> list[Arrays]:
+        """The tiles, some at a time, with a look at the clock between them. The first rows tell how many sets there are
+        and so how long a pair takes: that depends on the data only, and so does the answer."""
+        first = min(lead, max(1, _FIRST_PAIRS // max(1, rows)))
+        answers = [agree_tile({"span": np.array([0, first, 0, rows], np.int64)}, shared)]
+        share = len(answers[0]["sets"]) / max(1, first * (rows - first) + first * (first - 1) // 2)
+        seconds = _PAIR_SECONDS + _SET_SECONDS * share
+        tiles = blocks(lead, rows, max(_FIRST_PAIRS, min(self.pairs_per_tile, int(_SLICE_SECONDS / seconds))), first)
+        at_once, total = 1 if here else _TILES, sum(tile.cost for tile in tiles)
+        done = 0.0
+        for start, stop in spans(len(tiles), at_once, budget):
+            some = tiles[start:stop]
+            answers += (
+                [agree_tile(t.arrays, shared) for t in some] if here else self.executor.map(agree_tile, some, shared)
+            )
+            done += sum(tile.cost for tile in some)
+            budget.tell("comparing rows", done / total)
+        return answers
+
+    def merge(self, delta: Tally, budget: Budget | None = None) -> tuple[Tally, Tally]:
         """Adds a delta. Returns its entries that no pair had before, and those that no pair has any more. O(entries of
         the delta), amortised."""
         self._reserve(len(delta))
         numbers = np.empty(len(delta), np.int64)
-        self._used = enter_sets(self._table, self._sets, self._used, np.ascontiguousarray(delta.sets), numbers)
+        sets = np.ascontiguousarray(delta.sets)
+        for first, stop in spans(len(sets), AT_ONCE, budget):
+            self._used = enter_sets(self._table, self._sets, self._used, sets[first:stop], numbers[first:stop])
         before = self._counts[numbers]
         after = before + delta.counts
         assert (after >= 0).all(), "a pair was taken that was not there"

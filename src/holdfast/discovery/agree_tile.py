@@ -74,12 +74,12 @@ def known(codes: Codes, nulls: str) -> Masks:
     return pack((codes != NULL).T)
 
 
-def blocks(lead: int, rows: int, pairs: int) -> list[Block]:
-    """The pairs i < j of rows, i among the first `lead`, in tiles of about so many."""
+def blocks(lead: int, rows: int, pairs: int, begin: int = 0) -> list[Block]:
+    """The pairs i < j of rows, i among those from `begin` to `lead`, in tiles of about so many."""
     across = max(1, min(rows, int(pairs**0.5)))
     down = max(1, pairs // across)
     made = []
-    for first in range(0, lead, down):
+    for first in range(begin, lead, down):
         stop = min(first + down, lead)
         for other in range(first, rows, across):
             end = min(other + across, rows)

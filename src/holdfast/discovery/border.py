@@ -15,6 +15,7 @@ import numpy as np
 from holdfast.discovery.budget import Budget
 from holdfast.discovery.collapsed import Collapsed
 from holdfast.discovery.cover import covers_after, minimal_covers, smallest
+from holdfast.executors.executor import Cancelled
 from holdfast.rules.masks import Masks, among, full, mask_of, none, unpack
 
 Good = Callable[[Sequence[int], int | None], bool]
@@ -30,21 +31,23 @@ class Border:
 
     def __post_init__(self) -> None:
         self.covers: dict[int, Masks] = {}
+        self.unfinished: dict[str, str] = {}  # the kinds that a budget ended, and why
         self._bad: dict[int, Masks] = {}
 
     def update(self, good: Good, rows: int, order: Sequence[int], budget: Budget | None = None) -> None:
         """Finds them anew for changed rows. `order` are the columns by which bad sets are grown, worst first."""
-        budget = budget or Budget()
+        budget, self.unfinished = budget or Budget(), {}
         self.covers = {}
         if rows < 2:
             return
-        rights = [*range(self.columns)] if "fd" in self.kinds else []
-        rights += [self.columns] if "key" in self.kinds else []
+        rights = [self.columns] if "key" in self.kinds else []
+        rights += [*range(self.columns)] if "fd" in self.kinds else []
         for done, right in enumerate(rights):
             budget.tell("searching", done / len(rights))
-            if budget.spent():
-                return
-            self._search(right, good, order, budget)
+            if not budget.spent():
+                self._search(right, good, order, budget)
+            if budget.ended:
+                self.unfinished["key" if right == self.columns else "fd"] = budget.ended
 
     def _search(self, right: int, good: Good, order: Sequence[int], budget: Budget) -> None:
         key = right == self.columns
@@ -59,7 +62,7 @@ class Border:
         edges = smallest(allowed & ~np.array(bad, np.uint64).reshape(len(bad), -1)) if bad else none(self.columns)
         covers = minimal_covers(edges, self.columns, most, within=allowed, budget=budget)
         proven = none(self.columns)
-        while not budget.spent():
+        while budget.ended is None:
             open_ = covers[~among(covers, proven)]
             if not len(open_):
                 break
@@ -74,9 +77,12 @@ class Border:
                 else:
                     new.append((allowed & ~self._grown(left, is_good, order, right))[0])
             if new:
-                after = smallest(np.concatenate([edges, np.array(new)]))
-                gone, came = edges[~among(edges, after)], after[~among(after, edges)]
-                covers = covers_after(covers, gone, came, after, self.columns, most, budget=budget)
+                try:
+                    after = smallest(np.concatenate([edges, np.array(new)]), budget)
+                    gone, came = edges[~among(edges, after)], after[~among(after, edges)]
+                    covers = covers_after(covers, gone, came, after, self.columns, most, budget=budget)
+                except Cancelled:
+                    break
                 edges = after
         self._bad[right] = allowed & ~edges
         self.covers[right] = covers[among(covers, proven)]

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from holdfast.discovery.budget import Budget
 from holdfast.discovery.evidence import Evidence
 from holdfast.discovery.space import Bits, Space
 from holdfast.executors.executor import Executor
@@ -66,9 +67,10 @@ class Clashes:
         *,
         compare_new: bool = False,
         executor: Executor | None = None,
+        budget: Budget | None = None,
     ) -> None:
         """`compare_new`: whether new rows are compared with all rows, for a great many questions."""
-        self._space, self._codes, self._lead = space, codes, lead
+        self._space, self._codes, self._lead, self._budget = space, codes, lead, budget or Budget()
         self.compare_new, self._executor = compare_new, executor or ThreadExecutor()
         self._operands = space.operands(codes)
         self._rows = codes.shape[1]
@@ -99,6 +101,7 @@ class Clashes:
         if only is None and all(left is right for left, right in sides) and all(p.op is Op.NE for p in asked):
             ways = ways[: -(-len(ways) // 2)]  # the others are the same with t and s exchanged
         for predicates in ways:
+            self._budget.check()
             found = self._swept(keys, predicates, new, only)
             if found is not None:
                 return found

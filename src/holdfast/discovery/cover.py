@@ -11,10 +11,12 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from holdfast.discovery.budget import Budget
+from holdfast.discovery.budget import Budget, spans
+from holdfast.discovery.slices import distinct, numbered
+from holdfast.executors.executor import Cancelled
 from holdfast.kernels.cover import FOUND, PAUSED, Place, all_critical, first_missed, search
 from holdfast.kernels.sets import antichain
-from holdfast.rules.masks import Masks, Numbers, among, distinct, full, none, numbered, pack, sizes, unpack
+from holdfast.rules.masks import Masks, Numbers, among, full, none, pack, sizes, unpack
 
 
 class Groups(NamedTuple):
@@ -29,7 +31,11 @@ class Groups(NamedTuple):
         return pack(self.group_of[None, :] == np.arange(int(self.group_of.max(initial=-1)) + 1)[:, None])
 
 
-_STEPS = 200_000  # between looks at the clock: some hundredths of a second
+_STEPS, _FEWEST_STEPS = 200_000, 16  # between looks at the clock: some hundredths of a second
+_EDGES = 20_000_000  # that are met by all of these steps
+_COVERS = 400_000_000  # pairs of a cover and an edge, of which 64 are looked at together
+_SEARCHING = 0.6  # of the time: the rest is for trying what was found
+_TURNED = 1 << 15  # edges, a multiple of 64
 _ROOM = 16_384
 _MANY, _SAMPLE = 50_000, 4_000  # edges from which on some of them are looked at first, and how many then
 _TOO_MANY = 200_000  # to look for those that contain others
@@ -55,11 +61,16 @@ def minimal_covers(
     [2, 5]
     """
     allowed = full(vertices) if within is None else within
-    if within is not None:
-        edges = smallest(edges & within)
-    if roots is None and groups is not None and groups.most is not None and len(edges) > _MANY:
-        return _covers_of_many(edges, vertices, most, groups, allowed, budget)
-    return _searched(edges, vertices, most, roots, allowed, groups, budget)
+    few = roots is None and groups is not None and groups.most is not None
+    try:
+        if within is not None:
+            edges = distinct(edges & within, budget)
+            edges = edges if few and len(edges) > _MANY else smallest(edges, budget)
+        if few and groups is not None and len(edges) > _MANY:
+            return _covers_of_many(edges, vertices, most, groups, allowed, budget)
+        return _searched(edges, vertices, most, roots, allowed, groups, budget)
+    except Cancelled:  # before the search began
+        return none(vertices)
 
 
 def _searched(
@@ -73,29 +84,31 @@ def _searched(
 ) -> Masks:
     """The same from all edges."""
     width = edges.shape[1]
-    columns = columns_of(edges, vertices)
+    columns = columns_of(edges, vertices, budget)
     roots = np.zeros((1, width), np.uint64) if roots is None else np.ascontiguousarray(roots)
     limit = vertices if most is None else min(most, vertices)
     place = _place(min(max(limit, int(sizes(roots).max(initial=0))), vertices) + 2, columns.shape[1], width)
     grouped = (np.zeros(0, np.int64), none(vertices), 0)
     if groups is not None:
         grouped = (groups.group_of, groups.members(), vertices if groups.most is None else groups.most)
+    edges, out = np.ascontiguousarray(edges), np.empty((_ROOM, width), np.uint64)
     found: list[Masks] = []
+    steps = max(_FEWEST_STEPS, min(_STEPS, _EDGES // max(1, len(edges))))
     while True:
-        out = np.empty((_ROOM, width), np.uint64)
-        status = search(
-            np.ascontiguousarray(edges), columns, roots, allowed[0], limit, *grouped, place, out, _STEPS
-        )  # fmt: skip
-        found.append(out[: place.at[FOUND]])
+        status = search(edges, columns, roots, allowed[0], limit, *grouped, place, out, steps)
+        found.append(out[: place.at[FOUND]].copy())
         if status != PAUSED or (budget is not None and budget.spent()):
             break
     covers = np.concatenate(found)
     return distinct(covers) if len(roots) > 1 else covers
 
 
-def columns_of(edges: Masks, vertices: int) -> Masks:
+def columns_of(edges: Masks, vertices: int, budget: Budget | None = None) -> Masks:
     """[vertex]: the edges that it meets."""
-    return pack(unpack(edges, vertices).T) if len(edges) else np.zeros((vertices, 1), np.uint64)
+    made = np.zeros((vertices, max(1, -(-len(edges) // 64))), np.uint64)
+    for first, stop in spans(len(edges), _TURNED, budget):
+        made[:, first // 64 : -(-stop // 64)] = pack(np.ascontiguousarray(unpack(edges[first:stop], vertices).T))
+    return made
 
 
 def _covers_of_many(
@@ -103,16 +116,26 @@ def _covers_of_many(
 ) -> Masks:
     """Minimal covers of few vertices: those of some of the edges are tried on all, and edges that they miss are added,
     until they miss none. What is then minimal for some edges is so for all."""
-    columns = columns_of(edges, vertices)
+    columns = columns_of(edges, vertices, budget)
     chosen = np.zeros(len(edges), np.bool_)
     chosen[:: len(edges) // _SAMPLE] = True
     while True:
-        covers = _searched(smallest(edges[chosen]), vertices, most, None, within, groups, budget)
-        missed = np.empty(len(covers), np.int64)
-        first_missed(columns, len(edges), covers, missed)
-        if (missed < 0).all() or (budget is not None and budget.spent()):
-            return covers[missed < 0]
+        searching = budget.part(_SEARCHING) if budget is not None else None
+        covers = _searched(smallest(edges[chosen], searching), vertices, most, None, within, groups, searching)
+        missed, at_once, tried = np.zeros(len(covers), np.int64), _at_once(edges), 0
+        while tried < len(covers) and (budget is None or not budget.spent()):
+            stop = min(tried + at_once, len(covers))
+            first_missed(columns, len(edges), covers[tried:stop], missed[tried:stop])
+            tried = stop
+        unfinished = tried < len(covers) or (searching is not None and searching.ended is not None)
+        if unfinished or (missed < 0).all():
+            return covers[:tried][missed[:tried] < 0]
         chosen[missed[missed >= 0]] = True
+
+
+def _at_once(edges: Masks) -> int:
+    """How many covers are tried on all edges between looks at the clock."""
+    return max(1, _COVERS // max(1, len(edges)))
 
 
 def _place(depth: int, edge_words: int, words: int) -> Place:
@@ -121,38 +144,46 @@ def _place(depth: int, edge_words: int, words: int) -> Place:
     return Place(unmet, twice, allowed, tried, np.zeros(depth, np.int64), np.array([0, -1, 0, 0]))
 
 
-def smallest(edges: Masks) -> Masks:
+def smallest(edges: Masks, budget: Budget | None = None) -> Masks:
     """The edges that contain no other one. O(edges x smaller edges): nothing where all are of one size."""
     single = sizes(edges) == 1
     if single.any():
         met = np.bitwise_or.reduce(edges[single], axis=0)
         edges = edges[single | ~(edges & met).any(axis=1)]
-    edges = distinct(edges)
+    edges = distinct(edges, budget)
     counts = sizes(edges).astype(np.uint16)  # short numbers are sorted by digits
     order = np.argsort(counts, kind="stable")
-    edges, keep = np.ascontiguousarray(edges[order]), np.empty(len(edges), np.int64)
-    return edges[keep[: antichain(edges, counts[order], keep)]]
+    edges, counts, keep = np.ascontiguousarray(edges[order]), counts[order], np.empty(len(edges), np.int64)
+    first = kept = smaller = 0
+    while first < len(edges):
+        if first and budget is not None:
+            budget.check()
+        stop = min(len(edges), first + max(_FEWEST_STEPS, _EDGES // max(1, kept)))
+        kept, smaller = antichain(edges, counts, first, stop, kept, smaller, keep)
+        first = stop
+    return edges[keep[:kept]]
 
 
-def reduced(edges: Masks, groups: Groups) -> Masks:
+def reduced(edges: Masks, groups: Groups, budget: Budget | None = None) -> Masks:
     """Edges with the same minimal covers: the smallest, or, where there are so many that covers of few vertices are
     found from a sample of them, all different ones. Comparing millions with each other would never end."""
-    return distinct(edges) if groups.most is not None and len(edges) > _TOO_MANY else smallest(edges)
+    many = groups.most is not None and len(edges) > _TOO_MANY
+    return distinct(edges, budget) if many else smallest(edges, budget)
 
 
-def meets_all(covers: Masks, edges: Masks) -> npt.NDArray[np.bool_]:
+def meets_all(covers: Masks, edges: Masks, budget: Budget | None = None) -> npt.NDArray[np.bool_]:
     """Which covers have a vertex of every edge. O(covers x edges)."""
     met = np.ones(len(covers), np.bool_)
-    for edge in edges:
-        met &= (covers & edge).any(axis=1)
+    for first, _ in spans(len(edges), 1, budget):
+        met &= (covers & edges[first]).any(axis=1)
     return met
 
 
-def _met_once(covers: Masks, edges: Masks) -> Numbers:
+def _met_once(covers: Masks, edges: Masks, budget: Budget | None = None) -> Numbers:
     """The numbers of the covers that have just one vertex of some edge. O(covers x edges)."""
     once = np.zeros(len(covers), np.bool_)
-    for edge in edges:
-        once |= sizes(covers & edge) == 1
+    for first, _ in spans(len(edges), 1, budget):
+        once |= sizes(covers & edges[first]) == 1
     return np.flatnonzero(once)
 
 
@@ -167,9 +198,24 @@ def followed(
     budget: Budget | None = None,
 ) -> Masks:
     """The minimal covers of `edges`, along the change from those of the edges `before` where that is small, or searched
-    anew."""
+    anew; where the budget ends first, some of them."""
+    try:
+        return _followed(covers, before, edges, vertices, most, groups, budget)
+    except Cancelled:
+        return none(vertices)
+
+
+def _followed(
+    covers: Masks,
+    before: Masks | None,
+    edges: Masks,
+    vertices: int,
+    most: int | None,
+    groups: Groups | None,
+    budget: Budget | None,
+) -> Masks:
     if before is not None:
-        _, numbers = numbered(np.concatenate([before, edges]))
+        _, numbers = numbered(np.concatenate([before, edges]), budget)
         old, now = numbers[: len(before)], numbers[len(before) :]
         gone, new = before[~np.isin(old, now)], edges[~np.isin(now, old)]
         if len(gone) + len(new) == 0:
@@ -198,11 +244,12 @@ def covers_after(
     """
     if len(gone):
         rest = edges[~among(edges, new)]
-        columns = columns_of(rest, vertices)
+        columns = columns_of(rest, vertices, budget)
         critical = np.ones(len(covers), np.bool_)
-        doubtful = _met_once(covers, gone)
+        doubtful = _met_once(covers, gone, budget)
         some = np.empty(len(doubtful), np.bool_)
-        all_critical(columns, covers[doubtful], some)
+        for first, stop in spans(len(doubtful), _at_once(rest), budget):
+            all_critical(columns, covers[doubtful[first:stop]], some[first:stop])
         critical[doubtful] = some
         every = full(vertices)
         freed = [
@@ -211,7 +258,7 @@ def covers_after(
         ]
         covers = distinct(np.concatenate([covers[critical], *freed]))
     if len(new):
-        kept = meets_all(covers, new)
+        kept = meets_all(covers, new, budget)
         grown = none(vertices)
         if not kept.all():
             grown = minimal_covers(edges, vertices, most, roots=covers[~kept], groups=groups, budget=budget)

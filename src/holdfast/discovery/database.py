@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -28,6 +29,15 @@ from holdfast.table.dictionary import Codes, TextDictionary
 from holdfast.table.rows import RowChange, Rows
 from holdfast.table.schema import Schema
 
+_OF_TABLES, _OF_EVIDENCE = 3, 1  # how time is divided: keys and FDs of a table, and what is read from evidence
+
+
+class Searched(NamedTuple):
+    """A search: for the rules of one kind, of one table or, for inclusions, of all."""
+
+    kind: str
+    table: str | None = None
+
 
 class DatabaseRules:
     """Keeps the rules of each table true to its rows, and the inclusions between tables. `named`: whether rules say the
@@ -47,7 +57,7 @@ class DatabaseRules:
     ) -> None:
         self._schemas, self.wanted, self._named, self._executor = schemas, wanted, named, executor
         self.cells = Cells.empty()  # of the last change
-        self.unfinished: list[str] = []  # what a budget ended
+        self.unfinished: dict[Searched, str] = {}  # the searches that a budget ended before or while they ran, and why
         self.tables = {
             name: TableRules(len(schema), wanted, executor, most_pairs=most_pairs)
             for name, schema in (schemas if wanted.of_one_table else {}).items()
@@ -115,24 +125,34 @@ class DatabaseRules:
         codes = {name: some.codes() for name, some in rows.items()}
         self._begin_inclusions(codes, runs, budget)
         small_first = sorted({**self.tables, **self.evidence}, key=lambda name: codes[name].size)
-        for searched in (self.tables, self.evidence):  # what is soon there comes before what may take all the time
-            for name in small_first:
-                rules = searched.get(name)
-                if rules is not None:
-                    arrival = RowChange.arrival(rows[name].ids(), codes[name])
-                    self._begin_one(name, rules, moved_by(arrival, Rows(rows[name].schema)), budget)
+        todo = [  # what is soon there comes before what may take all the time
+            (name, searched[name], weight)
+            for searched, weight in ((self.tables, _OF_TABLES), (self.evidence, _OF_EVIDENCE))
+            for name in small_first
+            if name in searched
+        ]
+        rest = sum(weight for _, _, weight in todo) + (_OF_EVIDENCE if self._wide is not None else 0)
+        for name, rules, weight in todo:
+            arrival = RowChange.arrival(rows[name].ids(), codes[name])
+            moved = moved_by(arrival, Rows(rows[name].schema))
+            self._begin_one(name, rules, moved, budget.part(weight / rest) if budget is not None else None)
+            rest -= weight
         self._begin_wide(codes, budget)
 
     def _begin_one(self, name: str, rules: TableRules | EvidenceRules, moved: Moved, budget: Budget | None) -> None:
         """The rules of one table; where time was up before or while they were searched, this is noted."""
+        kinds = self.wanted.of_one_table if isinstance(rules, TableRules) else self.wanted.of_evidence
+        ended: Mapping[str, str] = {}
         try:
+            if budget is not None:
+                budget.check()
             rules.follow(moved, budget)
+            ended = rules.unfinished
         except Cancelled:  # while rows were compared: nothing is proven of them
             assert budget is not None
             budget.spent()
-        if budget is not None and budget.ended:
-            kinds = self.wanted.of_one_table if isinstance(rules, TableRules) else self.wanted.of_evidence
-            self.unfinished.append(f"{', '.join(kinds)} of {name}")
+            ended = dict.fromkeys(kinds, str(budget.ended))
+        self.unfinished |= {Searched(kind, name): why for kind, why in ended.items()}
 
     def _begin_inclusions(self, codes: Mapping[str, Codes], runs: Runs | None, budget: Budget | None = None) -> None:
         if self.inclusions is None:
@@ -143,12 +163,20 @@ class DatabaseRules:
             self.inclusions.load(codes, budget)
         if budget is not None and budget.ended:
             self.inclusions = self._wide = None  # nothing is known of them
+            self.unfinished[Searched("ind")] = budget.ended
         else:
             self.inclusions.run_on(self._executor)
 
     def _begin_wide(self, codes: Mapping[str, Codes], budget: Budget | None = None) -> None:
         if self._wide is not None:
             self._wide.begin(codes, budget)
+            if budget is not None and budget.ended:
+                self.unfinished[Searched("ind")] = budget.ended
+
+    def searched(self) -> list[Searched]:
+        """All searches that were asked for."""
+        of_tables = [Searched(kind, name) for name in self._schemas for kind in self.wanted.kinds if kind != "ind"]
+        return [*of_tables, *([Searched("ind")] if "ind" in self.wanted.kinds else [])]
 
     def _ruleset(self, name: str, found: Collapsed, *, errors: bool = False) -> RuleSet:
         known = self.tables[name].errors(found) if errors else None

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from math import floor
+from typing import ClassVar
 
 import numpy as np
 
@@ -18,12 +18,16 @@ from holdfast.discovery.budget import Budget
 from holdfast.discovery.cover import Groups, followed, reduced
 from holdfast.discovery.near_cover import NearCovers
 from holdfast.discovery.space import WEAK, Bits, Space
+from holdfast.executors.executor import Cancelled
 from holdfast.rules.implication import is_satisfiable
+from holdfast.rules.limit import most_within
 from holdfast.rules.masks import Masks, Numbers, none, numbered, pack, unpack
 from holdfast.rules.operator import Op
 from holdfast.rules.predicate import Cell, Compare
 from holdfast.rules.ruleset import NO_CONCLUSION, Block
 
+_AT_ONCE = 1 << 16  # constraints that are told between looks at the clock
+_ASKED = 256  # whether they can be violated, between looks at the clock
 _SHORTEST_CYCLE = 4  # comparisons: t.a, s.a, t.b, s.b
 
 
@@ -32,6 +36,7 @@ class DenialRules:
     """The constraints of one table; `most` limits the compared pairs of columns. Up to `max_error` of the ordered pairs
     may violate a constraint."""
 
+    KIND: ClassVar[str] = "dc"
     space: Space
     most: int | None = None
     max_error: float = 0.0
@@ -51,12 +56,16 @@ class DenialRules:
         if rows < 2:
             self.covers, self._edges = none(atoms), None
         elif self._near is not None:
-            self._near.update(lacks, counts, floor(self.max_error * self._pairs), budget)
+            self._near.update(lacks, counts, most_within(self.max_error, self._pairs), budget)
             self.covers = self._near.covers
         else:
-            edges = reduced(lacks, self._groups)
+            try:
+                edges = reduced(lacks, self._groups, budget)
+            except Cancelled:
+                self.covers, self._edges = none(atoms), None
+                return
             self.covers = followed(self.covers, self._edges, edges, atoms, groups=self._groups, budget=budget)
-            self._edges = None if budget.ended else edges
+            self._edges = None if budget.spent() else edges
 
     def claims(self) -> Masks:
         """The conjunctions that no pair satisfies if the constraints hold; no contradictions, which none ever does."""
@@ -66,19 +75,30 @@ class DenialRules:
         """Only those whose claim is proven: time was up for the others."""
         self.covers, self._edges = self.covers[proven(self.covers)], None
 
-    def block(self, table: str | None) -> Block:
-        """The rules, with their errors where they may have some."""
-        covers, numbers = numbered(self._canonical(self.covers))
-        made = self.space.in_weak(covers)
-        chosen = self._satisfiable(made)
-        ends = np.full(int(chosen.sum()), NO_CONCLUSION, np.int32)
+    def block(self, table: str | None, budget: Budget | None = None) -> tuple[Block, bool]:
+        """The rules, with their errors where they may have some, and whether these are all that were found before the
+        budget was spent."""
+        atoms, done = len(self.space.atoms), 0
+        parts = [none(atoms)]
+        while done < len(self.covers) and (done == 0 or budget is None or not budget.spent()):
+            parts.append(self._canonical(self.covers[done : done + _AT_ONCE]))
+            done += _AT_ONCE
+        covers, numbers = numbered(np.concatenate(parts))
+        kept, words = np.zeros(len(covers), np.bool_), [none(len(self._vocabulary))]
+        told = 0
+        while told < len(covers) and (told == 0 or budget is None or not budget.spent()):
+            made = self.space.in_weak(covers[told : told + _AT_ONCE])
+            kept[told : told + _AT_ONCE] = chosen = self._satisfiable(made, budget)
+            words.append(pack(made[chosen]))
+            told += _AT_ONCE
         errors = None
         if self._near is not None and self._pairs:
             errors = np.zeros(len(covers))
-            errors[numbers] = self._near.missed / self._pairs
-            errors = errors[chosen]
-        names = self.space.schema.names
-        return Block("dc", table, self._vocabulary, pack(made[chosen]), ends, names=names, errors=errors)
+            errors[numbers] = self._near.missed[: len(numbers)] / self._pairs
+            errors = errors[kept]
+        ends, names = np.full(int(kept.sum()), NO_CONCLUSION, np.int32), self.space.schema.names
+        whole = done >= len(self.covers) and told >= len(covers) and (budget is None or budget.ended is None)
+        return Block("dc", table, self._vocabulary, np.concatenate(words), ends, names=names, errors=errors), whole
 
     @cached_property
     def _vocabulary(self) -> tuple[Compare, ...]:
@@ -136,9 +156,9 @@ class DenialRules:
         order = np.argsort(found == 0, axis=1, kind="stable")
         return np.take_along_axis(found, order, axis=1)
 
-    def _satisfiable(self, made: Bits) -> Bits:
-        """Which rules some values would violate. Comparisons contradict each other only around a cycle of cells, which
-        is the same question for all rules with the same comparisons."""
+    def _satisfiable(self, made: Bits, budget: Budget | None = None) -> Bits:
+        """Which rules some values would violate; of those that there is no time to ask, none. Comparisons contradict
+        each other only around a cycle of cells, which is the same question for all rules with the same comparisons."""
         chosen = np.ones(len(made), np.bool_)
         crossed = [self.space.is_crossed(i) for i in range(len(self.space.comparisons))]
         if not any(crossed):
@@ -147,7 +167,11 @@ class DenialRules:
         doubtful = np.flatnonzero((compared.sum(axis=1) >= _SHORTEST_CYCLE) & compared[:, crossed].any(axis=1))
         shapes, numbers = numbered(pack(compared[doubtful]))
         cyclic = np.array([self._has_cycle(np.flatnonzero(shape)) for shape in unpack(shapes, compared.shape[1])], bool)
-        for row in doubtful[cyclic[numbers]].tolist():
+        asked = doubtful[cyclic[numbers]].tolist()
+        for place, row in enumerate(asked):
+            if place % _ASKED == 0 and budget is not None and budget.spent():
+                chosen[asked[place:]] = False
+                break
             chosen[row] = is_satisfiable([self._vocabulary[i] for i in np.flatnonzero(made[row])])
         return chosen
 

@@ -12,11 +12,13 @@ import numpy as np
 
 from holdfast.discovery.agree_set import FEW_PAIRS, PairSets, Tally
 from holdfast.discovery.agree_tile import PAIRS_PER_TILE, Compared
+from holdfast.discovery.budget import Budget, spans
+from holdfast.discovery.slices import AT_ONCE, added, numbered
 from holdfast.discovery.space import DIFFERENT, GREATER, LESS, Space
 from holdfast.executors.executor import Executor
 from holdfast.executors.threads import ThreadExecutor
 from holdfast.kernels import agree
-from holdfast.rules.masks import Masks, Numbers, full, numbered, pack
+from holdfast.rules.masks import Masks, Numbers, full, pack
 from holdfast.table.dictionary import NULL, Codes
 
 _LOOKED_AT = 1_000  # rows from which the number of clues is foreseen
@@ -81,24 +83,25 @@ class Evidence(PairSets):
                     bits[side, :, place] = codes == NULL
         return np.stack([pack(side) for side in bits]) if bits.any() else np.zeros((2, 0, self.width), np.uint64)
 
-    def lacking(self) -> tuple[Masks, Numbers]:
+    def lacking(self, budget: Budget | None = None) -> tuple[Masks, Numbers]:
         """The sets of atoms that pairs lack, in both orientations, and how many ordered pairs lack each."""
         clues, counts = self.sets, self.counts
-        lacks, numbers = numbered(self.space.lacks(np.concatenate([clues, self.space.mirrored(clues)])))
-        weights = np.zeros(len(lacks), np.int64)
-        np.add.at(weights, numbers, np.concatenate([counts, counts]))
-        return lacks, weights
+        both = np.concatenate([clues, self.space.mirrored(clues, budget)])
+        lacks, numbers = numbered(self.space.lacks(both, budget), budget)
+        return lacks, added(numbers, np.concatenate([counts, counts]), len(lacks), budget)
 
-    def settled(self, tally: Tally) -> Tally:
+    def settled(self, tally: Tally, budget: Budget | None = None) -> Tally:
         """Each pair with the smaller of its two clues, and equal clues together."""
-        if not len(tally):
-            return tally
-        mirror = self.space.mirrored(tally.sets)
-        differ = tally.sets != mirror
-        first, rows = differ.argmax(axis=1), np.arange(len(mirror))
-        turn = differ.any(axis=1) & (mirror[rows, first] < tally.sets[rows, first])
-        pairs = np.where(turn[:, None], tally.pairs[:, ::-1], tally.pairs)
-        return Tally.summed(np.where(turn[:, None], mirror, tally.sets), tally.counts, pairs)
+        sets, pairs = np.empty_like(tally.sets), np.empty_like(tally.pairs)
+        for start, stop in spans(len(tally), AT_ONCE, budget):
+            mine, ends = tally.sets[start:stop], tally.pairs[start:stop]
+            mirror = self.space.mirrored(mine)
+            differ = mine != mirror
+            first, rows = differ.argmax(axis=1), np.arange(len(mirror))
+            turn = differ.any(axis=1) & (mirror[rows, first] < mine[rows, first])
+            sets[start:stop] = np.where(turn[:, None], mirror, mine)
+            pairs[start:stop] = np.where(turn[:, None], ends[:, ::-1], ends)
+        return Tally.summed(sets, tally.counts, pairs, budget) if len(tally) else tally
 
 
 def _short(codes: Codes) -> tuple[Codes, int]:
@@ -112,14 +115,14 @@ def _short(codes: Codes) -> tuple[Codes, int]:
     return ranks.reshape(codes.shape), len(values)
 
 
-def expected_clues(space: Space, codes: Codes) -> float:
+def expected_clues(space: Space, codes: Codes, budget: Budget | None = None) -> float:
     """About how many clues the pairs of some rows have, by how fast they grow from a few to twice as many."""
     rows = codes.shape[1]
     if rows <= _LOOKED_AT:
         return 0
     some = codes[:, np.linspace(0, rows - 1, _LOOKED_AT).astype(np.int64)]
     few, more = (
-        len(Evidence(space).pairs(np.arange(n), np.ascontiguousarray(some[:, :: _LOOKED_AT // n])))
+        len(Evidence(space).pairs(np.arange(n), np.ascontiguousarray(some[:, :: _LOOKED_AT // n]), budget=budget))
         for n in (_LOOKED_AT // 2, _LOOKED_AT)
     )
     return float(min(more * (more / few) ** np.log2(rows / _LOOKED_AT), rows * rows / 2))

@@ -28,6 +28,7 @@ from holdfast.table.schema import Schema
 SPACE = "space"  # the pairs of columns that are compared
 _PAIRS_PER_SECOND, _SECONDS = 300e6, 60  # of one core, and how long counting may take
 MOST_PAIRS = _PAIRS_PER_SECOND * _SECONDS * (os.cpu_count() or 1)  # of a change
+_INVERTING = 0.5  # of the time that is left, where evidence is lean
 MOST_CLUES = 30_000_000  # some gigabytes
 
 
@@ -51,6 +52,7 @@ class EvidenceRules:
         self.counted: Evidence | None = None
         self.lean: Lean | None = None
         self._kinds: list[OrderRules | DenialRules] = []
+        self.unfinished: dict[str, str] = {}  # the kinds that a budget ended, and why
         self.came = self.went = Tally.nothing(1)
         self._lacked: list[tuple[Masks, Numbers]] | None = None  # by these pairs, once somebody asks
 
@@ -74,11 +76,11 @@ class EvidenceRules:
     def _give_up_counts(self, space: Space) -> None:
         self.counted, self.lean = None, Lean(space, self._executor)
 
-    def _is_too_much(self, moved: Moved, space: Space) -> bool:
+    def _is_too_much(self, moved: Moved, space: Space, budget: Budget | None) -> bool:
         """Whether not all pairs should be counted, for time or for memory."""
         if self._wanted.evidence != "auto" or self._wanted.max_error:
             return self._wanted.evidence == "lean"
-        clues = max(expected_clues(space, moved.new_codes), 0 if self.counted is None else len(self.counted))
+        clues = max(expected_clues(space, moved.new_codes, budget), 0 if self.counted is None else len(self.counted))
         return moved.pairs > self._most_pairs or clues > MOST_CLUES
 
     @property
@@ -94,44 +96,57 @@ class EvidenceRules:
         if self.space is None:
             if not len(moved.new):
                 return made
-            pairs = cross_pairs(self._schema, moved.new_codes, self._wanted.cross_columns)
+            pairs = cross_pairs(self._schema, moved.new_codes, self._wanted.cross_columns, budget)
             self._begin(pairs)
             made[SPACE] = np.array(pairs, np.int64).reshape(-1, 2)
         assert self.space is not None
-        budget, rows = budget or Budget(), len(moved.stay) + len(moved.new)
-        if self.counted is not None and self._is_too_much(moved, self.space):
+        rows = len(moved.stay) + len(moved.new)
+        if self.counted is not None and self._is_too_much(moved, self.space, budget):
             self._give_up_counts(self.space)
         self._lacked = None
         if self.lean is not None:
-            return made | self._follow_lean(self.lean, moved, budget)
+            return made | self._follow_lean(self.lean, moved, budget or Budget())
         assert self.counted is not None
-        delta = self.counted.delta(moved)
-        self.came, self.went = self.counted.merge(delta)
-        self._invert(*self.counted.lacking(), rows, budget)
-        self._tell()
+        delta = self.counted.delta(moved, budget)
+        self.came, self.went = self.counted.merge(delta, budget)
+        self._invert(*self.counted.lacking(budget), rows, budget or Budget())
+        self._tell(budget)
         return made | {"sets": delta.sets, "counts": delta.counts}
 
     def _follow_lean(self, lean: Lean, moved: Moved, budget: Budget) -> dict[str, Array]:
         self.came, self.went = lean.follow(moved, lambda lacks, rows: self._standing(lacks, rows, budget), budget)
-        if budget.ended:
+        if budget.ended or self.unfinished:
             proven = np.concatenate([lean.proven, lean.space.mirrored_atoms(lean.proven)])
             for rules in self._kinds:
                 rules.keep(lambda claims: among(claims, proven))
-        self._tell()
+                if budget.ended:  # before or while it was looked whether what stands holds
+                    self.unfinished[rules.KIND] = budget.ended
+        self._tell(budget)
         return lean.to_arrays()
 
     def _standing(self, lacks: Masks, rows: int, budget: Budget) -> Masks:
-        """What has to hold if pairs lack nothing else."""
-        self._invert(lacks, np.ones(len(lacks), np.int64), rows, budget)
+        """What has to hold if pairs lack nothing else; half of the time is for looking whether it does."""
+        self._invert(lacks, np.ones(len(lacks), np.int64), rows, budget.part(_INVERTING))
         return np.concatenate([rules.claims() for rules in self._kinds])
 
     def _invert(self, lacks: Masks, counts: Numbers, rows: int, budget: Budget) -> None:
-        for rules in self._kinds:
-            rules.update(lacks, counts, rows, budget)
+        """Each kind in its share of the time that is left, so that one of them does not take the time of the other."""
+        self.unfinished = {}
+        for number, rules in enumerate(self._kinds):
+            mine = budget.part(1 / (len(self._kinds) - number))
+            rules.update(lacks, counts, rows, mine)
+            if mine.ended:
+                self.unfinished[rules.KIND] = mine.ended
 
-    def _tell(self) -> None:
-        blocks = [rules.block(self._table) for rules in self._kinds]
-        self.rules = RuleSet(tuple(block for block in blocks if len(block)))
+    def _tell(self, budget: Budget | None = None) -> None:
+        """Tells the rules. What the search left too little time for is not among them."""
+        blocks, telling = [], (budget or Budget()).grace()
+        for rules in self._kinds:
+            block, whole = rules.block(self._table, telling)
+            blocks += [block] if len(block) else []
+            if not whole:
+                self.unfinished.setdefault(rules.KIND, str(telling.ended))
+        self.rules = RuleSet(tuple(blocks))
 
     def merge(self, delta: Arrays) -> None:
         """Adds what `follow` returned elsewhere, to the facts only: `settle` follows."""

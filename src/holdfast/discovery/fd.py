@@ -7,7 +7,7 @@ differs. A change of agree-sets changes the edges of some right sides; the other
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -33,6 +33,7 @@ class FdRules:
     collapse: bool = True  # whether columns that can stand for each other do
 
     def __post_init__(self) -> None:
+        self.unfinished: dict[str, str] = {}  # the kinds that a budget ended, and why
         self._forget()
 
     def _forget(self) -> None:
@@ -42,13 +43,13 @@ class FdRules:
 
     def update(self, agree: Masks, differ: Masks, rows: int, budget: Budget | None = None) -> None:
         """Brings the rules to the agree-sets of so many rows."""
-        budget = budget or Budget()
+        budget, self.unfinished = budget or Budget(), {}
         if rows < 2:  # there are no pairs, and so no rules
             self._forget()
             return
         refuted = Refuted.of(agree, differ, self.columns, budget)
         if budget.spent():
-            self.keep({})
+            self.keep({}, budget)
             return
         classes = refuted.classes() if self.collapse else self.classes
         if (classes != self.classes).any():
@@ -58,18 +59,27 @@ class FdRules:
         rights = self._rights()
         for done, right in enumerate(rights):
             if budget.spent():
-                self.keep({r: self.covers[r] for r in rights[:done]})
+                self.keep({r: self.covers[r] for r in rights[:done]}, budget, rights[done:])
                 return
             budget.tell("inverting", done / len(rights))
             self._follow(right, refuted.edges(right, among), among, budget)
+            if budget.ended:
+                self._note(right, budget)
 
-    def keep(self, covers: dict[int, Masks]) -> None:
-        """Only these rules: the others were not proven in time."""
+    def keep(self, covers: dict[int, Masks], budget: Budget, rest: Sequence[int] | None = None) -> None:
+        """Only these rules: the others, of the right sides in `rest` or of all, were not proven in time."""
         self.covers, self._edges = covers, {}
+        for right in self._rights() if rest is None else rest:
+            self._note(right, budget)
+
+    def _note(self, right: int, budget: Budget) -> None:
+        """Notes that the rules of a right side may not be all."""
+        self.unfinished["key" if right == self.columns else "fd"] = str(budget.ended)
 
     def _rights(self) -> list[int]:
+        """Keys come first: there are few of them."""
         columns = np.unique(self.classes).tolist() if "fd" in self.kinds else []
-        return [*columns, self.columns] if "key" in self.kinds else columns
+        return [self.columns, *columns] if "key" in self.kinds else columns
 
     def _follow(self, right: int, edges: Masks, among: Masks, budget: Budget) -> None:
         """Brings the covers of one right side to its edges, along the change where that is small."""

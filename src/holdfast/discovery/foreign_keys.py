@@ -9,6 +9,7 @@ from difflib import SequenceMatcher
 import numpy as np
 import numpy.typing as npt
 
+from holdfast.discovery.budget import Budget
 from holdfast.discovery.column_names import KEY_WORDS, words_of
 from holdfast.discovery.inclusion import Attribute, Inclusions, Pair
 from holdfast.discovery.wide_inclusion import WideInclusions
@@ -41,20 +42,35 @@ class ForeignKey:
         return f"{self.rule} ({self.score:.2f}{lost}): {'; '.join(self.reasons)}"
 
 
-def foreign_keys(found: Inclusions, rows: Mapping[str, Rows], most_missing: float = MOST_MISSING) -> list[ForeignKey]:
+def foreign_keys(
+    found: Inclusions,
+    rows: Mapping[str, Rows],
+    most_missing: float = MOST_MISSING,
+    budget: Budget | None = None,
+) -> list[ForeignKey]:
     """Inclusions into a column without duplicates, the likeliest first; and of several columns with names alike, into
-    columns that have no duplicates only together. O(attributes^2 + values looked at)."""
+    columns that have no duplicates only together. Where the budget is spent, those that were looked at until then.
+    O(attributes^2 + values looked at)."""
+    budget = budget or Budget()
     codes = {name: some.codes() for name, some in rows.items()}
     filled = np.concatenate([np.count_nonzero(some != NULL, axis=1) for some in codes.values()])
     unique = (filled == found.distinct) & (found.distinct > 1)
-    near = found.missing <= most_missing * found.distinct[:, None]
+    near = found.missing <= found.most_missing(most_missing)[:, None]
     chosen = near & found.comparable & unique[None, :] & (found.distinct > 0)[:, None]
-    made = [_suggestion(found, codes, filled, a, b) for a, b in np.argwhere(chosen).tolist()]
-    made += _composite(found, codes, unique)
+    made = []
+    for a, b in np.argwhere(chosen).tolist():
+        if budget.spent():
+            break
+        made.append(_suggestion(found, codes, filled, a, b))
+    made += _composite(found, codes, unique, budget)
+    if budget.ended:
+        budget.skip(f"foreign keys: only {len(made):,} were looked at")
     return sorted(made, key=lambda s: (-s.score, str(s.rule)))
 
 
-def _composite(found: Inclusions, codes: Mapping[str, Codes], unique: npt.NDArray[np.bool_]) -> Iterator[ForeignKey]:
+def _composite(
+    found: Inclusions, codes: Mapping[str, Codes], unique: npt.NDArray[np.bool_], budget: Budget
+) -> Iterator[ForeignKey]:
     """Inclusions of several columns into a key of just these."""
 
     def eligible(pair: Pair) -> bool:
@@ -62,8 +78,10 @@ def _composite(found: Inclusions, codes: Mapping[str, Codes], unique: npt.NDArra
         return a.table != b.table and not unique[pair[1]] and _alike(a, b) >= _ALIKE
 
     wide = WideInclusions(found, _MOST_COLUMNS, eligible)
-    wide.begin(codes)
+    wide.begin(codes, budget)
     for rule, candidate in wide.found.items():
+        if budget.spent():
+            return
         left, right = (wide.tuples([pair[side] for pair in candidate], codes) for side in (0, 1))
         used, there = (len(np.unique(groups(some, np.arange(len(some))))) for some in (left, right))
         if there == codes[rule.right_table].shape[1] > 1:

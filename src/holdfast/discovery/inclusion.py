@@ -25,6 +25,7 @@ from holdfast.executors.executor import Executor
 from holdfast.kernels.generator import count_moves
 from holdfast.kernels.grouping import number_values
 from holdfast.rules.change import RuleChange
+from holdfast.rules.limit import most_within
 from holdfast.rules.masks import Numbers, has, unpack
 from holdfast.rules.names import quoted
 from holdfast.rules.rule import Ind, Rule
@@ -232,8 +233,12 @@ class Inclusions:
         """[A, B]: whether A is included in B, exactly or nearly; A has a value."""
         near = self.missing == 0
         if self._max_error:
-            near = self.missing / np.maximum(self.distinct, 1)[:, None] <= self._max_error
+            near = self.missing <= self.most_missing(self._max_error)[:, None]
         return self._telling(near)
+
+    def most_missing(self, share: float) -> Numbers:
+        """For each attribute, how many of its distinct values may be missing elsewhere."""
+        return np.array([most_within(share, count) for count in self.distinct.tolist()], np.int64)
 
     def exact_pairs(self) -> list[Pair]:
         """The attributes that are included in others without exception."""

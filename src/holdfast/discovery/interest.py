@@ -229,8 +229,10 @@ class TableMeasures:
             return ("it holds only because of nulls: no row has all of its columns",)
         left = sorted(rule.left) if isinstance(rule, Fd) else []
         if left and not full.all():
-            known = Partitions.of_codes(np.ascontiguousarray(self._codes[:, full]), self._nulls)
-            if not known.of(self._schema.positions(left)).shared_pairs():
+            known = Partitions.of_codes(
+                np.ascontiguousarray(self._codes[np.ix_(self._schema.positions(left), full)]), self._nulls
+            )
+            if not known.of(range(len(left))).shared_pairs():
                 return (
                     "it holds only because of nulls: rows that have all of its columns never share their left values",
                 )

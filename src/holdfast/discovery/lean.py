@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -18,13 +19,14 @@ import numpy as np
 
 from holdfast.arrays import Array, Arrays
 from holdfast.discovery.agree_set import Moved, Tally
-from holdfast.discovery.budget import Budget
+from holdfast.discovery.budget import Budget, spans
 from holdfast.discovery.clash import Clashes, Pair
 from holdfast.discovery.evidence import Evidence
+from holdfast.discovery.slices import distinct
 from holdfast.discovery.space import Bits, Space
-from holdfast.executors.executor import Block, Executor
+from holdfast.executors.executor import Block, Cancelled, Executor
 from holdfast.executors.threads import ThreadExecutor
-from holdfast.rules.masks import Masks, Numbers, among, distinct, none
+from holdfast.rules.masks import Masks, Numbers, among, none
 from holdfast.table.dictionary import Codes
 
 _SAMPLED = 4_000  # rows whose pairs are all looked at first, and neighbours by each column
@@ -54,9 +56,10 @@ class Lean:
     def __len__(self) -> int:
         return len(self.clues)
 
-    def lacking(self) -> Masks:
+    def lacking(self, budget: Budget | None = None) -> Masks:
         """What the pairs lack, in both orientations."""
-        return distinct(self.space.lacks(np.concatenate([self.clues, self.space.mirrored(self.clues)])))
+        both = np.concatenate([self.clues, self.space.mirrored(self.clues, budget)])
+        return distinct(self.space.lacks(both, budget), budget)
 
     def follow(self, moved: Moved, invert: Invert, budget: Budget | None = None) -> tuple[Tally, Tally]:
         """Brings the clues to the rows after a change, `invert` being told of them; returns those that came and those
@@ -68,7 +71,7 @@ class Lean:
         codes = np.concatenate([moved.new_codes, moved.stay_codes], axis=1)
         if not len(self.clues):
             self.proven = none(len(self.space.atoms))
-            self._sample(ids, codes)
+            self._sample(ids, codes, budget)
         self._prove(ids, codes, len(moved.new), invert, budget)
         change = self.tally() - before
         return change.where(change.counts > 0), change.where(change.counts < 0)
@@ -76,54 +79,63 @@ class Lean:
     def tally(self) -> Tally:
         return Tally(self.clues, np.ones(len(self), np.int64), self.pairs)
 
-    def _sample(self, ids: Numbers, codes: Codes) -> None:
+    def _sample(self, ids: Numbers, codes: Codes, budget: Budget) -> None:
         rows = codes.shape[1]
         if rows < 2:
             return
         some = np.unique(np.linspace(0, rows - 1, min(rows, _SAMPLED)).astype(np.int64))
         half = len(some) // 2  # of pairs with the rest one each is remembered
         lead, rest = some[:half], some[half:]
-        counted = self._evidence.pairs(lead, codes[:, lead], rest, codes[:, rest])
-        near = [_neighbours(np.argsort(column, kind="stable")) for column in codes]
+        counted = self._evidence.pairs(lead, codes[:, lead], rest, codes[:, rest], budget=budget)
+        near = []
+        for column in codes:
+            budget.check()
+            near.append(_neighbours(np.argsort(column, kind="stable")))
         places = np.concatenate([counted.pairs, *near])
-        self._add(codes, places, ids)
+        self._add(codes, places, ids, budget)
 
-    def _add(self, codes: Codes, places: Numbers, ids: Numbers) -> None:
+    def _add(self, codes: Codes, places: Numbers, ids: Numbers, budget: Budget) -> None:
         """The clues of more pairs of rows, by position; of a clue that is known already the pair stays."""
-        clues = self.space.clues(codes, places)
-        made = self._evidence.settled(Tally(clues, np.ones(len(clues), np.int64), ids[places]))
+        clues = self.space.clues(codes, places, budget)
+        made = self._evidence.settled(Tally(clues, np.ones(len(clues), np.int64), ids[places]), budget)
         known = among(made.sets, self.clues) if len(self.clues) else np.zeros(len(made), np.bool_)
         self.clues = np.concatenate([self.clues, made.sets[~known]])
         self.pairs = np.concatenate([self.pairs, made.pairs[~known]])
 
     def _prove(self, ids: Numbers, codes: Codes, lead: int, invert: Invert, budget: Budget) -> None:
         """Looks for pairs that satisfy what should not be satisfied, takes their clues, and so on until there are none.
-        Left in `proven`: what stands then."""
+        Left in `proven`: what stands then, of that what was looked for in time."""
         held = np.concatenate([self.proven, self.space.mirrored_atoms(self.proven)])
         search = (
             self._search_elsewhere(codes, lead) if self.executor.elsewhere else self._search_here(codes, lead, budget)
         )
-        found = none(len(self.space.atoms))
-        while True:
-            standing = self.canonical(invert(self.lacking(), codes.shape[1]))
-            claims = standing[~among(standing, found)] if len(found) else standing
-            only_new = np.array([bool(((held & claim) == held).all(axis=1).any()) for claim in claims], np.bool_)
-            places, known = np.zeros((0, 2), np.int64), len(self)
-            for claim, pair in search(claims, only_new):
-                if pair is None:
-                    found = np.concatenate([found, claim[None, :]])
-                else:
-                    places = np.concatenate([places, np.array([pair])])
-            self._add(codes, places, ids)
-            if budget.spent() or len(self) == known:
-                break
+        found = standing = none(len(self.space.atoms))
+        with suppress(Cancelled):
+            while True:
+                standing = self.canonical(invert(self.lacking(budget), codes.shape[1]))
+                claims = standing[~among(standing, found)] if len(found) else standing
+                only_new = np.zeros(len(claims), np.bool_)
+                for first, _ in spans(len(claims) if len(held) else 0, 1, budget):
+                    only_new[first] = ((held & claims[first]) == held).all(axis=1).any()
+                proven, places, known = [found], [np.zeros((0, 2), np.int64)], len(self)
+                try:
+                    for claim, pair in search(claims, only_new):
+                        if pair is None:
+                            proven.append(claim[None, :])
+                        else:
+                            places.append(np.array([pair]))
+                finally:
+                    found = np.concatenate(proven)
+                self._add(codes, np.concatenate(places), ids, budget)
+                if budget.spent() or len(self) == known:
+                    break
         self.proven = found[among(found, standing)] if len(found) else found
 
     def _search_here(self, codes: Codes, lead: int, budget: Budget) -> Search:
         """One claim after the other, among some rows before all; not those that a pair found before satisfies."""
         step = max(1, codes.shape[1] // _TRIED)
-        every = Clashes(self.space, codes, lead, executor=self.executor)
-        some = Clashes(self.space, np.ascontiguousarray(codes[:, ::step])) if step > 1 else None
+        every = Clashes(self.space, codes, lead, executor=self.executor, budget=budget)
+        some = Clashes(self.space, np.ascontiguousarray(codes[:, ::step]), budget=budget) if step > 1 else None
 
         def search(claims: Masks, only_new: Bits) -> Iterator[tuple[Masks, Pair | None]]:
             lacked = none(len(self.space.atoms))

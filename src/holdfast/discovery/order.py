@@ -8,8 +8,9 @@ smaller left side, or a stronger conclusion with no larger one, says already is 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
-from math import floor
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +19,8 @@ from holdfast.discovery.budget import Budget
 from holdfast.discovery.cover import Groups, minimal_covers, smallest
 from holdfast.discovery.near_cover import NearCovers, missed_by
 from holdfast.discovery.space import WEAK, Space
+from holdfast.executors.executor import Cancelled
+from holdfast.rules.limit import most_within
 from holdfast.rules.masks import Masks, Numbers, among, distinct, has, mask_of, none, numbered, pack, unpack
 from holdfast.rules.operator import Op
 from holdfast.rules.rule import Marked
@@ -32,6 +35,7 @@ Conclusion = tuple[int, Op]
 class OrderRules:
     """The order dependencies of one table, over comparisons of columns with themselves; `most` limits left columns."""
 
+    KIND: ClassVar[str] = "order"
     space: Space
     most: int | None = None
     max_error: float = 0.0
@@ -40,34 +44,35 @@ class OrderRules:
     _near: dict[Conclusion, NearCovers] = field(init=False, default_factory=dict)
 
     def update(self, lacks: Masks, counts: Numbers, rows: int, budget: Budget | None = None) -> None:
-        """Brings the rules to so many rows: what their pairs lack, in both orientations, and how many pairs."""
-        budget = budget or Budget()
+        """Brings the rules to so many rows: what their pairs lack, in both orientations, and how many pairs. Where the
+        budget ends, those of the right columns until then."""
         self.lefts = {}
-        if rows < 2:
-            return
-        self._most_pairs = floor(self.max_error * rows * (rows - 1))
+        if rows > 1:
+            with suppress(Cancelled):
+                self._update(lacks, counts, rows, budget or Budget())
+
+    def _update(self, lacks: Masks, counts: Numbers, rows: int, budget: Budget) -> None:
+        self._most_pairs = most_within(self.max_error, rows * (rows - 1))
         places = {atom: place for place, atom in enumerate(self.space.atoms)}
         columns = len(self.space.schema)
         for right in range(columns):
             made: dict[Op, Masks] = {}
             against: dict[Op, npt.NDArray[np.bool_]] = {}
             for op in _CONCLUSIONS[self.space.comparisons[right].ordered]:
-                if budget.spent():
-                    return
+                budget.check()
                 budget.tell("inverting order dependencies", right / columns)
                 inverse = np.ones(len(lacks), np.bool_)
                 for atom in _NEEDED[op]:
                     if self.space.comparisons[right].ordered or atom is not Op.GE:
                         inverse &= ~has(lacks, places[right, atom])
                 against[op] = inverse
-                made[op] = self._expanded(self._covers(lacks[inverse], counts[inverse], (right, op), budget))
-            if budget.ended:
-                return
-            for op, lefts in self._minimal(made).items():
-                self.lefts[right, op] = lefts
-                if self.max_error:
-                    missed = missed_by(lefts, lacks[against[op]], counts[against[op]], len(places))
-                    self._errors[right, op] = missed / (rows * (rows - 1))
+                made[op] = self._expanded(self._covers(lacks[inverse], counts[inverse], (right, op), budget), budget)
+            budget.check()
+            found = self._minimal(made, budget)
+            for op, lefts in found.items() if self.max_error else ():
+                missed = missed_by(lefts, lacks[against[op]], counts[against[op]], len(places), budget)
+                self._errors[right, op] = missed / (rows * (rows - 1))
+            self.lefts |= {(right, op): lefts for op, lefts in found.items()}
 
     def _covers(self, lacks: Masks, counts: Numbers, end: Conclusion, budget: Budget) -> Masks:
         """Left sides without the right column."""
@@ -85,7 +90,7 @@ class OrderRules:
         near.update(lacks, counts, self._most_pairs, budget)
         return near.covers
 
-    def _expanded(self, covers: Masks) -> Masks:
+    def _expanded(self, covers: Masks, budget: Budget) -> Masks:
         """Each lone `!=` as `<` and as `>`."""
         bits = unpack(covers, len(self.space.atoms))
         for i, comparison in enumerate(self.space.comparisons):
@@ -95,15 +100,17 @@ class OrderRules:
                 less, greater = bits[lone].copy(), bits[lone].copy()
                 less[:, le] = greater[:, ge] = True
                 bits = np.concatenate([bits[~lone], less, greater])
-        return smallest(pack(bits)) if len(bits) else none(len(self.space.atoms))
+        return smallest(pack(bits), budget) if len(bits) else none(len(self.space.atoms))
 
-    def _minimal(self, made: Mapping[Op, Masks]) -> dict[Op, Masks]:
+    def _minimal(self, made: Mapping[Op, Masks], budget: Budget) -> dict[Op, Masks]:
         """Without what a stronger conclusion says already. Those of `=` come in mirror images."""
         if Op.LE not in made:
             return dict(made)
         strong = distinct(np.concatenate([made[Op.LT], made[Op.EQ]]))
         every = np.concatenate([strong, made[Op.LE]])
-        kept = made[Op.LE][among(made[Op.LE], smallest(every)) & ~among(made[Op.LE], strong)] if len(every) else every
+        if not len(every):
+            return dict(made)
+        kept = made[Op.LE][among(made[Op.LE], smallest(every, budget)) & ~among(made[Op.LE], strong)]
         return {**made, Op.LE: kept}
 
     def claims(self) -> Masks:
@@ -120,13 +127,18 @@ class OrderRules:
         """Only those whose claim is proven: time was up for the others."""
         self.lefts = {end: lefts[proven(self._claims(end))] for end, lefts in self.lefts.items()}
 
-    def block(self, table: str | None) -> Block:
-        """The rules; of two mirror images with the conclusion `=` the one with the smaller text."""
+    def block(self, table: str | None, budget: Budget | None = None) -> tuple[Block, bool]:
+        """The rules, and whether these are all that were found before the budget was spent; of two mirror images with
+        the conclusion `=` the one with the smaller text."""
         names = self.space.schema.names
         vocabulary = tuple(Marked(name, op) for name in names for op in WEAK)
         conclusions = tuple(Marked(names[right], op) for right, op in self.lefts)
         parts, ends, errors = [none(len(vocabulary))], [np.zeros(0, np.int32)], [np.zeros(0)]
+        whole = True
         for end, ((right, op), lefts) in enumerate(self.lefts.items()):
+            if end and budget is not None and budget.spent():
+                whole = False
+                break
             masks, numbers = numbered(self._in_words(lefts, mirror_images=op is Op.EQ))
             parts.append(masks)
             ends.append(np.full(len(masks), end, np.int32))
@@ -135,7 +147,8 @@ class OrderRules:
                 errors[-1][numbers] = self._errors[right, op]
         some = np.concatenate(errors) if self.max_error else None
         ends_of = np.concatenate(ends)
-        return Block("order", table, vocabulary, np.concatenate(parts), ends_of, conclusions, names, errors=some)
+        made = Block("order", table, vocabulary, np.concatenate(parts), ends_of, conclusions, names, errors=some)
+        return made, whole
 
     def _in_words(self, lefts: Masks, *, mirror_images: bool) -> Masks:
         """Over the vocabulary: three weak operators for each column."""

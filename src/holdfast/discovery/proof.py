@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from holdfast.discovery.budget import Budget
 from holdfast.discovery.collapsed import Collapsed, common_parts
 from holdfast.discovery.fd import FdRules
 from holdfast.rules.masks import Masks, Numbers, among, mask_of, none
@@ -48,10 +49,11 @@ class Proof:
                 rights.append(np.array([b]))
         return Claims(np.concatenate(lefts), np.concatenate(rights))
 
-    def keep_proven(self, rules: FdRules) -> None:
+    def keep_proven(self, rules: FdRules, budget: Budget) -> None:
         """Lets go of rules that are not proven, and of what columns could stand for."""
         old = self._before(rules)
-        rules.keep({right: covers[self._proven(old, covers, right)] for right, covers in rules.covers.items()})
+        proven = {right: covers[self._proven(old, covers, right)] for right, covers in rules.covers.items()}
+        rules.keep(proven, budget)
         rules.classes = np.arange(rules.columns)
 
     def _proven(self, old: Collapsed, covers: Masks, right: int) -> npt.NDArray[np.bool_]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
+from holdfast.discovery.budget import Budget
 from holdfast.discovery.foreign_keys import ForeignKey
 from holdfast.discovery.interest import Measures, TableMeasures, Weights, columns_of
 from holdfast.rules.implication import Atom, atoms_of
@@ -65,11 +66,12 @@ def rank(
     weights: Weights | None = None,
     most: int | None = DEFAULT_MOST,
     least: float = WORTH_READING,
+    budget: Budget | None = None,
 ) -> list[Ranked]:
     """The best rules of each kind and table with at least this score, at most so many (all that say something new for
-    None), by kind, then by score. The same rules and rows give the same ranking; equal scores go by text.
-    O(candidates x rows looked at)."""
-    weights, made = weights or Weights(), []
+    None), by kind, then by score. The same rules and rows give the same ranking; equal scores go by text. Where the
+    budget is spent, of the shortest rules, and a note in it. O(candidates x rows looked at)."""
+    weights, budget, made = weights or Weights(), budget or Budget(), []
     blocks: dict[str | None, dict[str, Block]] = {}
     for block in rules.blocks:
         blocks.setdefault(block.table, {})[block.kind] = block
@@ -78,7 +80,7 @@ def rank(
             made += _inclusions(by_kind.pop("ind"), keys, most, min(least, LIKELY_KEY))
         if by_kind:
             measures = tables[table or next(iter(tables))]
-            made += _Choice(by_kind, measures, weights).chosen(most, least)
+            made += _Choice(by_kind, measures, weights, budget).chosen(most, least)
     return sorted(made, key=lambda r: (KINDS.index(r.kind), r.table or ""))
 
 
@@ -100,8 +102,8 @@ def _are_few(block: Block, most: int | None) -> bool:
 class _Choice:
     """Chooses among the rules of one table, kind by kind: later kinds restate earlier ones, not the other way round."""
 
-    def __init__(self, blocks: Mapping[str, Block], measures: TableMeasures, weights: Weights) -> None:
-        self._blocks, self._measures, self._weights = blocks, measures, weights
+    def __init__(self, blocks: Mapping[str, Block], measures: TableMeasures, weights: Weights, budget: Budget) -> None:
+        self._blocks, self._measures, self._weights, self._budget = blocks, measures, weights, budget
         self._same = measures.same_groups()
         self._keys = [rule.columns for rule in self._exact("key") if isinstance(rule, Key)]
         self._fds: list[tuple[Fd, float]] = []  # shown, with their errors
@@ -127,7 +129,11 @@ class _Choice:
         if _are_few(block, most):
             return self._candidates(block)
         made: dict[object, Ranked] = {}
-        for candidate in self._candidates(block):
+        candidates = self._candidates(block)
+        for place, candidate in enumerate(candidates):
+            if place >= DEFAULT_MOST and len(made) and self._budget.spent():
+                self._skip(block, place)
+                break
             form = self._form(candidate.rule)
             if form in made:
                 made[form] = replace(made[form], also=(*made[form].also, candidate.text))
@@ -142,13 +148,20 @@ class _Choice:
         return list(made.values())
 
     def _candidates(self, block: Block) -> list[Ranked]:
-        made = []
+        made: list[Ranked] = []
         for rule, text, error, support in block.shortest(_LOOKED_AT).with_details():
+            if len(made) >= DEFAULT_MOST and self._budget.spent():
+                self._skip(block, len(made))
+                break
             one_row = isinstance(rule, Dc) and rule.is_one_row
             found = _BLAND if one_row else self._measures.measure(rule, error)
             words, score = sentence(rule, block.rank, error), self._weights.score(found)
             made.append(Ranked(rule, text, words, block.table, score, error, support, found.reasons, found.notes))
         return sorted(made, key=lambda r: (-r.score, r.text))
+
+    def _skip(self, block: Block, looked_at: int) -> None:
+        about = f" of {block.table}" if block.table else ""
+        self._budget.skip(f"ranking: only {looked_at:,} {block.kind} rules{about} were looked at")
 
     def _form(self, rule: Rule) -> object:
         """The same for rules of which one is enough."""

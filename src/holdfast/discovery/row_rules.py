@@ -8,16 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import combinations
-from math import floor
 
 import numpy as np
 
-from holdfast.indexes.rowtest import rows_that_satisfy
+from holdfast.discovery.budget import Budget
+from holdfast.indexes.rowtest import holds
+from holdfast.rules.limit import most_within
 from holdfast.rules.operator import Op
 from holdfast.rules.predicate import Cell, Compare, Constant, IsNull
 from holdfast.rules.rule import Dc, Rule
 from holdfast.rules.ruleset import RuleSet
-from holdfast.table.compare import comparable
+from holdfast.table.compare import common_codes, comparable
 from holdfast.table.dictionary import NULL, Codes, TextDictionary
 from holdfast.table.encode import decode_column
 from holdfast.table.schema import Schema
@@ -33,12 +34,15 @@ def row_rules(
     *,
     ranges: bool = False,
     table: str | None = None,
+    budget: Budget | None = None,
 ) -> RuleSet:
     """The rules that up to this share of the rows violate; with `ranges` also the least and the greatest value of each
-    ordered column. O(rows x pairs of ordered columns)."""
+    ordered column. Where the budget is spent, those found until then, and a note in it. O(rows x pairs of ordered
+    columns)."""
+    budget = budget or Budget()
     rows = codes.shape[1]
-    most = floor(max_error * rows)
-    found = list(_never_null(schema, codes, most)) + list(_ordered_pairs(schema, codes, nulls, most))
+    most = most_within(max_error, rows)
+    found = list(_never_null(schema, codes, most)) + list(_ordered_pairs(schema, codes, nulls, most, budget))
     found += _ranges(schema, codes) if ranges else []
     rules = [Dc(frozenset({p}), table) for p, _ in found] if rows else []
     made = RuleSet.from_rules(rules, schema.names)
@@ -56,20 +60,26 @@ def _never_null(schema: Schema, codes: Codes, most: int) -> Iterator[tuple[IsNul
             yield IsNull(Cell("t", column.name)), count
 
 
-def _ordered_pairs(schema: Schema, codes: Codes, nulls: str, most: int) -> Iterator[tuple[Compare, int]]:
+def _ordered_pairs(
+    schema: Schema, codes: Codes, nulls: str, most: int, budget: Budget
+) -> Iterator[tuple[Compare, int]]:
     """What never holds between two ordered columns of one kind group."""
     ordered = [i for i, column in enumerate(schema.columns) if column.kind.ordered]
     for a, b in combinations(ordered, 2):
+        if budget.spent():
+            budget.skip("rules about single rows: not all pairs of columns were compared")
+            return
         first, second = schema.columns[a], schema.columns[b]
         if not comparable(first, second) or not (codes[[a, b]] != NULL).all(axis=0).any():
             continue
-        holds: list[Op] = []
+        compared, found = common_codes(first, codes[a], second, codes[b]), list[Op]()
         for op in _STRONGEST_FIRST:
-            never = Compare(Cell("t", first.name), op.inverse, Cell("t", second.name))
-            count = int(rows_that_satisfy([never], schema, codes, TextDictionary(), nulls).sum())
-            if count <= most and not any(other.implies(op) for other in holds):
-                holds.append(op)
-                yield never, count
+            if any(other.implies(op) for other in found):
+                continue
+            count = int(np.count_nonzero(holds(op.inverse, *compared, nulls)))
+            if count <= most:
+                found.append(op)
+                yield Compare(Cell("t", first.name), op.inverse, Cell("t", second.name)), count
 
 
 def _ranges(schema: Schema, codes: Codes) -> Iterator[tuple[Compare, int]]:

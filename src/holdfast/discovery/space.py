@@ -19,6 +19,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from holdfast.discovery.budget import Budget, spans
+from holdfast.discovery.slices import AT_ONCE
 from holdfast.discovery.wanted import CrossColumns
 from holdfast.errors import HoldfastError, SchemaError, shown
 from holdfast.kernels.sets import derive
@@ -33,6 +35,7 @@ from holdfast.table.schema import Schema, unknown_name
 Bits = npt.NDArray[np.bool_]
 MOST_PAIRS = 8  # of different columns
 WEAK = (Op.LE, Op.GE, Op.NE)
+_PAIRS_AT_ONCE = 1 << 15  # whose clues are made together
 _OVERLAP = 0.3  # of the rows, for columns to be compared
 LESS, GREATER, DIFFERENT, UNKNOWN = 1, 2, 3, 4  # what a bit says
 _SAYS: dict[int, Callable[[Codes, Codes], Bits]] = {LESS: np.less, GREATER: np.greater, DIFFERENT: np.not_equal}
@@ -53,9 +56,10 @@ class Derived(NamedTuple):
         first, second, truth = np.array(list(bits), np.int64).reshape(-1, 3).T.copy()
         return cls(first, second, truth.astype(np.uint64))
 
-    def __call__(self, sets: Masks) -> Masks:
-        made = np.empty((len(sets), words_for(len(self.truth))), np.uint64)
-        derive(np.ascontiguousarray(sets), *self, made)
+    def __call__(self, sets: Masks, budget: Budget | None = None) -> Masks:
+        sets, made = np.ascontiguousarray(sets), np.empty((len(sets), words_for(len(self.truth))), np.uint64)
+        for first, stop in spans(len(sets), AT_ONCE, budget):
+            derive(sets[first:stop], *self, made[first:stop])
         return made
 
 
@@ -110,9 +114,9 @@ class Space:
         """Words of a clue."""
         return words_for(len(self.bits))
 
-    def mirrored(self, clues: Masks) -> Masks:
+    def mirrored(self, clues: Masks, budget: Budget | None = None) -> Masks:
         """The clues of the same pairs with t and s exchanged."""
-        return self._mirror_bits(clues)
+        return self._mirror_bits(clues, budget)
 
     @cached_property
     def _mirror_bits(self) -> Derived:
@@ -142,9 +146,9 @@ class Space:
         """The comparison of each atom."""
         return np.array([i for i, _ in self.atoms], np.int64)
 
-    def lacks(self, clues: Masks) -> Masks:
+    def lacks(self, clues: Masks, budget: Budget | None = None) -> Masks:
         """The atoms that pairs with these clues do not satisfy."""
-        return self._lacking(clues)
+        return self._lacking(clues, budget)
 
     @cached_property
     def _lacking(self) -> Derived:
@@ -161,9 +165,9 @@ class Space:
             made.append((places[i, says[0]], places.get((i, says[1]), -1), truth))
         return Derived.of(made)
 
-    def mirrored_atoms(self, atoms: Masks) -> Masks:
+    def mirrored_atoms(self, atoms: Masks, budget: Budget | None = None) -> Masks:
         """The same conjunctions with t and s exchanged."""
-        return Derived.of((place, -1, _FIRST) for place in self.mirror_atoms.tolist())(atoms)
+        return Derived.of((place, -1, _FIRST) for place in self.mirror_atoms.tolist())(atoms, budget)
 
     def in_weak(self, atoms: Masks) -> Bits:
         """Sets of atoms as [set, 3 x comparison + weak operator]: without order `=` is both of <= and >=."""
@@ -184,9 +188,14 @@ class Space:
             for a, b in ((comparison.left, comparison.right) for comparison in self.comparisons)
         ]
 
-    def clues(self, codes: Codes, pairs: Numbers) -> Masks:
+    def clues(self, codes: Codes, pairs: Numbers, budget: Budget | None = None) -> Masks:
         """The clues of some pairs (t, s) of rows, by position. O(pairs x comparisons)."""
-        operands = self.operands(codes)
+        operands, made = self.operands(codes), np.empty((len(pairs), self.width), np.uint64)
+        for first, stop in spans(len(pairs), _PAIRS_AT_ONCE, budget):
+            made[first:stop] = self._clues(operands, pairs[first:stop])
+        return made
+
+    def _clues(self, operands: list[tuple[Codes, Codes]], pairs: Numbers) -> Masks:
         bits = np.zeros((len(pairs), len(self.bits)), np.bool_)
         for place, (i, say) in enumerate(self.bits):
             left, right = operands[i][0][pairs[:, 0]], operands[i][1][pairs[:, 1]]
@@ -198,7 +207,9 @@ class Space:
         return pack(bits)
 
 
-def cross_pairs(schema: Schema, codes: Codes, wanted: CrossColumns) -> list[tuple[int, int]]:
+def cross_pairs(
+    schema: Schema, codes: Codes, wanted: CrossColumns, budget: Budget | None = None
+) -> list[tuple[int, int]]:
     """The columns that are compared with each other: those given, or those that share values in a third of the rows,
     the most first, eight pairs at most. O(columns x values)."""
     if not isinstance(wanted, bool):
@@ -208,6 +219,8 @@ def cross_pairs(schema: Schema, codes: Codes, wanted: CrossColumns) -> list[tupl
     values, columns, counts = _value_counts(schema, codes)
     shared = []
     for a in np.unique(columns).tolist():
+        if budget is not None:
+            budget.check()
         mine, others = columns == a, columns > a
         known = np.zeros(values.max(initial=-1) + 1, np.int64)
         known[values[mine]] = counts[mine]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -20,6 +19,7 @@ from holdfast.discovery.wanted import Wanted
 from holdfast.discovery.witnessed import Witnessed
 from holdfast.executors.executor import Executor
 from holdfast.executors.threads import ThreadExecutor
+from holdfast.rules.limit import most_within
 from holdfast.table.dictionary import Codes
 
 MOST_PAIRS = 1e9  # of a change: beyond, agree-sets are not counted (any more). 45,000 rows from nothing
@@ -73,21 +73,21 @@ class TableRules:
 
     def follow(self, moved: Moved, budget: Budget | None = None) -> dict[str, Array]:
         """Brings facts and rules to the rows after a change; returns what `merge` adds elsewhere."""
-        budget = budget or Budget()
         delta = self._follow_facts(moved, budget)
+        budget = budget or Budget()
         if self._border is not None:
             self._search(np.concatenate([moved.stay_codes, moved.new_codes], axis=1), budget)
         elif self.counted is not None:
             self._invert(self.counted, len(moved.stay) + len(moved.new), budget)
         return delta
 
-    def _follow_facts(self, moved: Moved, budget: Budget) -> dict[str, Array]:
+    def _follow_facts(self, moved: Moved, budget: Budget | None) -> dict[str, Array]:
         if self.counted is not None and moved.pairs > self._most_pairs:
             self._give_up_counts()
         if self.counted is None:
-            return self._follow_witnessed(moved, budget)
-        delta = self.counted.delta(moved)
-        self.came, self.went = self.counted.merge(delta)
+            return self._follow_witnessed(moved, budget or Budget())
+        delta = self.counted.delta(moved, budget)
+        self.came, self.went = self.counted.merge(delta, budget)
         return {"sets": delta.sets, "counts": delta.counts}
 
     def _give_up_counts(self) -> None:
@@ -145,6 +145,12 @@ class TableRules:
             return {"sets": before.sets, "counts": before.counts}
         return {"witnessed": np.zeros(0)} | (self.witnessed.to_arrays() if self.witnessed is not None else {})
 
+    @property
+    def unfinished(self) -> dict[str, str]:
+        """The kinds whose search a budget ended, and why."""
+        rules = self._exact if self._border is None else self._border
+        return {} if rules is None else rules.unfinished
+
     def collapsed(self) -> Collapsed:
         """The rules that hold."""
         rules = self._exact if self._border is None else self._border
@@ -165,7 +171,9 @@ class Oracle:
         self._tree = AgreeTree(counted) if counted is not None else None
         self._groups = Partitions.of_codes(codes, wanted.nulls, memory)
         self._wanted, self._rows = wanted, int(codes.shape[1])
-        self._most_pairs = math.floor(wanted.max_error * self._rows * (self._rows - 1))
+        self._most_pairs = most_within(wanted.max_error, self._rows * (self._rows - 1))
+        self._known: dict[tuple[tuple[int, ...], int | None], int] = {}  # errors of rules that are good
+        self._most_rows = most_within(wanted.max_error, self._rows)
 
     @property
     def order(self) -> Sequence[int]:
@@ -173,15 +181,26 @@ class Oracle:
         return self._groups.by_values()
 
     def is_good(self, left: Sequence[int], right: int | None) -> bool:
-        """Whether the error is small enough; for g1 a test on integers."""
-        if self._measure(right) == "g1":
-            return self._pairs(left, right) <= self._most_pairs
-        return self.error(left, right) <= self._wanted.max_error
+        """Whether the error is small enough: a test on integers."""
+        pairs = self._measure(right) == "g1"
+        count = self._count(left, right)
+        good = count <= (self._most_pairs if pairs else self._most_rows)
+        if good:
+            self._known[tuple(left), right] = count
+        return good
 
     def error(self, left: Sequence[int], right: int | None) -> float:
+        if self._rows < 2:
+            return 0.0
+        known = self._known.get((tuple(left), right))
+        count = self._count(left, right) if known is None else known
+        return count / (self._rows * (self._rows - 1) if self._measure(right) == "g1" else self._rows)
+
+    def _count(self, left: Sequence[int], right: int | None) -> int:
+        """The pairs or the rows that are wrong."""
         if self._measure(right) == "g1":
-            return self._pairs(left, right) / (self._rows * (self._rows - 1)) if self._rows > 1 else 0.0
-        return self._groups.errors(left, right)[1] / self._rows if self._rows > 1 else 0.0
+            return self._pairs(left, right)
+        return self._groups.errors(left, right)[1]
 
     def _measure(self, right: int | None) -> str:
         return self._wanted.measure("key" if right is None else "fd")

@@ -89,6 +89,8 @@ class WideInclusions:
         width = 1
         while level and (self._most is None or width < self._most):
             wider = {c for c in _joined(level, budget) if self._check(c, codes) == HOLDS}
+            if budget.ended:  # which of the level are the widest is not known
+                return
             if width > 1:
                 parts = {part for c in wider for part in combinations(c, width)}
                 yield from (c for c in level if c not in parts)

@@ -73,10 +73,10 @@ class Witnessed:
         codes = np.concatenate([moved.new_codes, moved.stay_codes], axis=1)
         came = self._came(moved, ids, codes, before, known=len(self.pairs) > 0)
         if came is None:
-            self._add(*self._sample(ids, codes))
+            self._add(*self._sample(ids, codes), budget)
             proof = Proof()
         else:
-            self._add(came.sets, ids[came.pairs])
+            self._add(came.sets, ids[came.pairs], budget)
             proof = Proof(before, complete=not lost.any())
         self._prove(ids, codes, rules, proof, budget)
 
@@ -93,14 +93,15 @@ class Witnessed:
     def _take(self, sets: Masks, pairs: Numbers) -> None:
         self.sets, self.pairs = sets, pairs
 
-    def _add(self, sets: Masks, pairs: Numbers) -> None:
-        """More sets with their pairs; of equal sets the pair of the first stays, and sets that say nothing more go."""
+    def _add(self, sets: Masks, pairs: Numbers, budget: Budget) -> None:
+        """More sets with their pairs; of equal sets the pair of the first stays, and sets that say nothing more go.
+        Once the budget is spent so do others: what they leave standing is not proven then."""
         sets, pairs = np.concatenate([self.sets, sets]), np.concatenate([self.pairs, pairs])
         distinct, numbers = numbered(sets)
         first = np.full(len(distinct), len(sets))
         np.minimum.at(first, numbers, np.arange(len(sets)))
         agree, differ = self._pairs_of.split(distinct)
-        useful = among(agree, Refuted.of(agree, differ, self.columns).sets)
+        useful = among(agree, Refuted.of(agree, differ, self.columns, budget).sets)
         self._take(distinct[useful], pairs[first[useful]])
 
     def _sample(self, ids: Numbers, codes: Codes) -> tuple[Masks, Numbers]:
@@ -130,11 +131,11 @@ class Witnessed:
                 partitions = Partitions.of_codes(codes, self.nulls, self.memory)
             clashes = self._clashes(partitions, claims, proof, budget)
             if budget.spent():
-                proof.keep_proven(rules)
+                proof.keep_proven(rules, budget)
                 return
             if not len(clashes):
                 return
-            self._add(self._sets_of(codes, clashes), ids[clashes])
+            self._add(self._sets_of(codes, clashes), ids[clashes], budget)
 
     def _clashes(self, partitions: Partitions, claims: Claims, proof: Proof, budget: Budget) -> Numbers:
         """Pairs of rows, by position, that refute claims; those that nothing refutes are proven. Claims with the same

@@ -130,11 +130,11 @@ def derive(sets, first, second, truth, out):
 
 
 @kernel
-def antichain(sets, sizes, keep):
-    """keep[:returned] = the numbers of the sets that contain no other; they come smaller before larger. Sets of one
-    size are not compared. O(sets x smaller sets)."""
-    kept = smaller = 0
-    for i in range(sets.shape[0]):
+def antichain(sets, sizes, first, stop, kept, smaller, keep):
+    """keep[:kept] = the numbers of the sets that contain no other, for those from `first` to `stop`; they come smaller
+    before larger. Returns how many are kept then, and how many of them are smaller than the last set: what the next
+    call begins with. Sets of one size are not compared. O(sets x smaller sets)."""
+    for i in range(first, stop):
         if i and sizes[i] != sizes[i - 1]:
             smaller = kept
         alone = True
@@ -150,7 +150,7 @@ def antichain(sets, sizes, keep):
         if alone:
             keep[kept] = i
             kept += 1
-    return kept
+    return kept, smaller
 
 
 @kernel

@@ -6,23 +6,33 @@ predicates, so that both constraints are listed where the second one holds, alth
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
-from itertools import product
+from itertools import combinations, product
+from typing import NamedTuple
 
-from holdfast.rules.implication import implies, is_satisfiable
+from holdfast.rules.implication import Atom, atoms_of, is_satisfiable
 from holdfast.rules.operator import Op
 from holdfast.rules.predicate import Compare
 from holdfast.rules.rule import Dc, Rule
 from holdfast.rules.ruleset import RuleSet
 from holdfast.table.schema import Schema
 
+_AT_ONCE = 16  # constraints between looks at the clock
+
+
+class Plain(NamedTuple):
+    """Constraints, and whether they are all."""
+
+    rules: RuleSet
+    whole: bool
+
 
 def plain_minimal(rules: Iterable[Rule], schema: Schema) -> RuleSet:
     """The constraints of a table that are minimal by their predicates, from those that no other one implies.
 
     A valid one is implied by one of these, and has no comparison that this one has not: its operators are the same or
-    stronger. O(rules^2) for each way to choose them.
+    stronger. O(rules x ways to choose operators), expected.
 
     >>> from holdfast.rules.grammar import parse
     >>> from holdfast.table.kind import Kind
@@ -31,10 +41,46 @@ def plain_minimal(rules: Iterable[Rule], schema: Schema) -> RuleSet:
     >>> plain_minimal([parse("not(t.a <= s.a and t.b = s.b)")], schema).texts()
     ['not(t.a < s.a and t.b = s.b)', 'not(t.a <= s.a and t.b = s.b)', 'not(t.a = s.a and t.b = s.b)']
     """
+    return plain_within(rules, schema, lambda: False).rules
+
+
+def plain_within(rules: Iterable[Rule], schema: Schema, spent: Callable[[], bool]) -> Plain:
+    """The same until time is up: the constraints that were given, which are all minimal by their predicates, and those
+    with stronger operators that were tried until then."""
     known = [rule for rule in rules if isinstance(rule, Dc) and not rule.is_one_row]
-    smaller = sorted(known, key=lambda rule: len(rule.predicates))
-    made = dict.fromkeys(variant for rule in known for variant in _stronger(rule, schema))
-    return RuleSet.from_rules((rule for rule in made if not _is_wide(rule, smaller)), schema.names)
+    smaller = _BySize(known)
+    made = dict.fromkeys(known)
+    for done, rule in enumerate(known):
+        if done % _AT_ONCE == 0 and spent():
+            return Plain(RuleSet.from_rules(made, schema.names), False)
+        for variant in _stronger(rule, schema):
+            if variant not in made and not smaller.imply(variant):
+                made[variant] = None
+    return Plain(RuleSet.from_rules(made, schema.names), True)
+
+
+class _BySize:
+    """Constraints by their weak atoms, with how many predicates each has."""
+
+    def __init__(self, rules: Iterable[Dc]) -> None:
+        self._sizes: dict[frozenset[Atom], int] = {}
+        for rule in rules:
+            self._sizes[atoms_of(rule.predicates)] = len(rule.predicates)
+
+    def imply(self, rule: Dc) -> bool:
+        """Whether one of fewer predicates says a constraint. O(sets of its atoms, or constraints)."""
+        return any(
+            self._sizes[some] < len(rule.predicates)
+            for side in (rule.predicates, rule.mirrored())
+            for some in self._within(atoms_of(side))
+        )
+
+    def _within(self, atoms: frozenset[Atom]) -> Iterable[frozenset[Atom]]:
+        """Those whose atoms are among these."""
+        if 1 << len(atoms) > len(self._sizes):
+            return (known for known in self._sizes if known <= atoms)
+        subsets = (frozenset(some) for size in range(len(atoms) + 1) for some in combinations(atoms, size))
+        return (some for some in subsets if some in self._sizes)
 
 
 def _stronger(rule: Dc, schema: Schema) -> Iterable[Dc]:
@@ -47,13 +93,3 @@ def _stronger(rule: Dc, schema: Schema) -> Iterable[Dc]:
     for chosen in product(*choices):
         if is_satisfiable(chosen):
             yield Dc(frozenset(chosen), rule.table)
-
-
-def _is_wide(rule: Dc, known: list[Dc]) -> bool:
-    """Whether a constraint of fewer predicates says it."""
-    for other in known:
-        if len(other.predicates) >= len(rule.predicates):
-            return False
-        if implies(other, rule):
-            return True
-    return False
