@@ -31,7 +31,7 @@ from holdfast.indexes.pairs import Pairs
 from holdfast.indexes.partitioned import partitioned
 from holdfast.loaded import Loaded
 from holdfast.outcome import Outcome
-from holdfast.rules.bind import require_fits, require_policy, require_predicates_fit, table_of
+from holdfast.rules.bind import forms, require_fits, require_policy, require_predicates_fit, table_of
 from holdfast.rules.grammar import parse
 from holdfast.rules.names import by_position
 from holdfast.rules.predicate import Predicate
@@ -744,7 +744,11 @@ class Rulebook:
         """The rules that hold now, all or of one kind: those that were found, and given ones without violations.
         `found` and `given` are the two apart; the latter whether they hold or not."""
         found = self.found(kind)
-        checked = self.given(kind).where(lambda block: np.array([not self.count_violations(r) for r in block], bool))
+
+        def holds(rule: Rule) -> bool:
+            return not self.count_violations(rule) and not any(f in found for f in forms(rule, self.schemas))
+
+        checked = self.given(kind).where(lambda block: np.array([holds(rule) for rule in block], bool))
         return checked | found if len(checked) else found
 
     def given(self, kind: str | None = None) -> RuleSet:

@@ -18,6 +18,7 @@ from holdfast.discovery.rank import DEFAULT_MOST
 from holdfast.errors import HoldfastError, RuleError, StoreError, shown
 from holdfast.report.facts import Line, lines_of
 from holdfast.rulebook import Rulebook
+from holdfast.rules.bind import forms
 from holdfast.rules.grammar import parse
 from holdfast.rules.rulefile import RuleEntry
 from holdfast.rules.ruleset import RuleSet
@@ -26,7 +27,7 @@ from holdfast.rules.wording import counted
 from holdfast.table.schema import unknown_name
 from holdfast.workflow.baseline import FILE as BASELINE
 from holdfast.workflow.baseline import Baseline
-from holdfast.workflow.decisions import ACCEPTED, REJECTED, RETIRED, SUGGESTED, Decisions, adopt, deciding
+from holdfast.workflow.decisions import ACCEPTED, REJECTED, RETIRED, SUGGESTED, Decisions, adopt, deciding, found_as
 from holdfast.workflow.history import History
 from holdfast.workflow.masking import Mask
 
@@ -147,10 +148,10 @@ def _list(
     with Rulebook.open(directory, version=version) as book:
         found = book.found()
         lines = lines_of(book) if version is None else []
-        records = [_line_record(line) for line in lines if _stands(line, found)]
+        records = [_line_record(line) for line in lines if _stands(line, found, book)]
         if version is not None:
             records = [_entry_record(book, entry) for entry in book.entries]
-        known = {entry.value.id for entry in (book.entries if version is not None else Decisions.of(book).entries)}
+        known = {entry.value.id for entry in book.entries} if version is not None else Decisions.of(book).rule_ids
         best = every_record(found) if every else [ranked.record() for ranked in book.best(DEFAULT_MOST)]
         records += [
             {"id": r["id"], "kind": r["kind"], "rule": r["text"], "status": FOUND, "nulls": book.discovery_nulls}
@@ -187,10 +188,12 @@ def _violations(record: Record) -> str:
     return f"{record['violations']:,}{known}"
 
 
-def _stands(line: Line, found: RuleSet) -> bool:
+def _stands(line: Line, found: RuleSet, book: Rulebook) -> bool:
     """Whether it is to be listed: not a suggestion of which the book knows that it no longer holds."""
     followed = found.of(line.kind)
-    return line.status != SUGGESTED or not len(followed) or parse(line.rule) in followed
+    if line.status != SUGGESTED or not len(followed):
+        return True
+    return any(rule in followed for rule in forms(parse(line.rule), book.schemas))
 
 
 def _line_record(line: Line) -> Record:
@@ -252,7 +255,7 @@ def _knows(book: Rulebook, history: History, rule: str) -> bool:
 
 def _is_found(book: Rulebook, rule: str) -> bool:
     try:
-        return parse(rule) in book.found()
+        return found_as(book, parse(rule)) is not None
     except RuleError:
         return False
 
@@ -282,11 +285,18 @@ def _print_events(book: Rulebook, history: History, rule: str | None, format: Fo
     columns = ["version", "batch", "time", "what", "rule", "by", "into"]
     shown_columns = columns if format is Format.TABLE else [*columns, "id", "kind"]
     print_records("events", records, shown_columns, format, safe_cells)
-    if rule is not None and any(rule in (e.id, e.rule, str(e.value)) for e in book.entries):
+    if rule is not None and _is_checked(book, rule):
         points = history.trend(rule)
         held, breaks = history.stability(rule)
         quiet = f"without violations in {round(held * len(points))} of {counted(len(points), 'version')}"
         print(f"{quiet}; broke {counted(breaks, 'time')}", file=sys.stderr)
+
+
+def _is_checked(book: Rulebook, rule: str) -> bool:
+    try:
+        return bool(book.entry(rule))
+    except RuleError:
+        return False
 
 
 def _chart(history: History, rule: str | None) -> None:

@@ -135,7 +135,7 @@ class Snapshot:
     def _view(self, number: int) -> View:
         book = self._book
         decided = lines_of(book)
-        known = {entry.value.id for entry in Decisions.of(book).entries}
+        known = Decisions.of(book).rule_ids
         if self._found is None:
             self._found = tuple(_found_lines(book, book.best()))
         lines = (*decided, *(line for line in self._found if line.id not in known))
