@@ -631,3 +631,18 @@ def test_a_declared_type_is_not_widened_and_a_refused_batch_widens_nothing(tmp_p
     assert book.version == 2 and book.schemas["data"].column("b").type_text == "decimal(2)"
     history = book.records()[1]["altered"]["types"]
     assert history == {"data": {"b": ["integer", "decimal(2)"]}}
+
+
+def test_rules_that_hold_and_rules_that_are_given():
+    """`rules` lists what holds, once; `found` and `given` are the two apart."""
+    rows = pa.table({"id": [1, 2, 3], "zip": [1, 1, 2], "city": ["a", "b", "c"]})
+    given = ["people: zip -> city", "people: key(id)", "people: id -> zip"]
+    book = Rulebook.create(None, {"people": rows}, key={"people": "id"}, rules=given, kinds=("fd",))
+    assert book.found("fd").texts() == [
+        f"people: {t}" for t in ("city -> id", "city -> zip", "id -> city", "id -> zip")
+    ]
+    assert book.given().texts() == sorted(given) and book.given("key").texts() == ["people: key(id)"]
+    assert book.rules("fd").texts() == book.found("fd").texts()
+    assert book.rules().texts() == sorted([*book.found().texts(), "people: key(id)"])
+    plain = Rulebook.create(None, {"people": rows}, rules=["id -> zip", "zip -> city"], kinds=("fd",))
+    assert plain.rules("fd").texts() == book.found("fd").texts()

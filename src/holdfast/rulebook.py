@@ -31,7 +31,7 @@ from holdfast.indexes.pairs import Pairs
 from holdfast.indexes.partitioned import partitioned
 from holdfast.loaded import Loaded
 from holdfast.outcome import Outcome
-from holdfast.rules.bind import forms, require_fits, require_policy, require_predicates_fit, table_of
+from holdfast.rules.bind import forms, require_fits, require_policy, require_predicates_fit, resolved, table_of
 from holdfast.rules.grammar import parse
 from holdfast.rules.names import by_position
 from holdfast.rules.predicate import Predicate
@@ -743,12 +743,14 @@ class Rulebook:
     def rules(self, kind: str | None = None) -> RuleSet:
         """The rules that hold now, all or of one kind: those that were found, and given ones without violations.
         `found` and `given` are the two apart; the latter whether they hold or not."""
-        found = self.found(kind)
+        found, given = self.found(kind), self.given(kind)
+        written = RuleSet.from_rules([form for rule in given for form in forms(rule, self.schemas)])
+        twice = {resolved(rule, self.schemas) for rule in written - (written - found)}  # found, in whichever form
 
         def holds(rule: Rule) -> bool:
-            return not self.count_violations(rule) and not any(f in found for f in forms(rule, self.schemas))
+            return resolved(rule, self.schemas) not in twice and not self.count_violations(rule)
 
-        checked = self.given(kind).where(lambda block: np.array([holds(rule) for rule in block], bool))
+        checked = given.where(lambda block: np.array([holds(rule) for rule in block], bool))
         return checked | found if len(checked) else found
 
     def given(self, kind: str | None = None) -> RuleSet:
