@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-BENCHMARKS = ("encode", "violations", "agree", "inclusion", "denial", "web", "spark")
+BENCHMARKS = ("encode", "violations", "agree", "inclusion", "denial", "budget", "web", "spark")
 
 for name in BENCHMARKS:
     print(f"== {name}", flush=True)

@@ -48,7 +48,7 @@ def small_slices():
     """Everything that is done in slices, in the smallest ones."""
     changed = {
         agree_set: {"_FIRST_PAIRS": 4, "_SLICE_SECONDS": 1e-12, "_TILES": 1, "AT_ONCE": 3},
-        cover: {"_STEPS": 3, "_FEWEST_STEPS": 1, "_EDGES": 8, "_COVERS": 8, "_TURNED": 64},
+        cover: {"_STEPS": 3, "_FEWEST_STEPS": 1, "_EDGES": 8, "_COVERS": 8, "_TURNED": 64, "_MANY": 4, "_SAMPLE": 2},
         denial: {"_AT_ONCE": 2, "_ASKED": 1},
         evidence: {"AT_ONCE": 3},
         near_cover: {"_PAIRS": 8, "AT_ONCE": 3},

@@ -44,10 +44,11 @@ class Border:
         rights += [*range(self.columns)] if "fd" in self.kinds else []
         for done, right in enumerate(rights):
             budget.tell("searching", done / len(rights))
-            if not budget.spent():
-                self._search(right, good, order, budget)
-            if budget.ended:
-                self.unfinished["key" if right == self.columns else "fd"] = budget.ended
+            mine = budget.part(1 / (len(rights) - done))
+            if not mine.spent():
+                self._search(right, good, order, mine)
+            if mine.ended:
+                self.unfinished["key" if right == self.columns else "fd"] = mine.ended
 
     def _search(self, right: int, good: Good, order: Sequence[int], budget: Budget) -> None:
         key = right == self.columns

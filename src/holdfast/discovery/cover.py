@@ -127,8 +127,9 @@ def _covers_of_many(
             stop = min(tried + at_once, len(covers))
             first_missed(columns, len(edges), covers[tried:stop], missed[tried:stop])
             tried = stop
-        unfinished = tried < len(covers) or (searching is not None and searching.ended is not None)
-        if unfinished or (missed < 0).all():
+        if budget is not None and searching is not None and searching.ended:
+            budget.ended = searching.ended  # not all covers are known
+        if tried < len(covers) or (budget is not None and budget.ended) or (missed < 0).all():
             return covers[:tried][missed[:tried] < 0]
         chosen[missed[missed >= 0]] = True
 

@@ -62,9 +62,10 @@ class FdRules:
                 self.keep({r: self.covers[r] for r in rights[:done]}, budget, rights[done:])
                 return
             budget.tell("inverting", done / len(rights))
-            self._follow(right, refuted.edges(right, among), among, budget)
-            if budget.ended:
-                self._note(right, budget)
+            mine = budget.part(1 / (len(rights) - done))
+            self._follow(right, refuted.edges(right, among), among, mine)
+            if mine.ended:
+                self._note(right, mine)
 
     def keep(self, covers: dict[int, Masks], budget: Budget, rest: Sequence[int] | None = None) -> None:
         """Only these rules: the others, of the right sides in `rest` or of all, were not proven in time."""

@@ -8,7 +8,6 @@ smaller left side, or a stronger conclusion with no larger one, says already is 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -45,34 +44,40 @@ class OrderRules:
 
     def update(self, lacks: Masks, counts: Numbers, rows: int, budget: Budget | None = None) -> None:
         """Brings the rules to so many rows: what their pairs lack, in both orientations, and how many pairs. Where the
-        budget ends, those of the right columns until then."""
-        self.lefts = {}
-        if rows > 1:
-            with suppress(Cancelled):
-                self._update(lacks, counts, rows, budget or Budget())
+        budget ends, those of the right columns that were finished, each in its share of the time."""
+        budget, self.lefts = budget or Budget(), {}
+        self._most_pairs, columns = most_within(self.max_error, rows * (rows - 1)), len(self.space.schema)
+        ended = None
+        for right in range(columns) if rows > 1 else ():
+            budget.tell("inverting order dependencies", right / columns)
+            mine = budget.part(1 / (columns - right))
+            try:
+                mine.check()
+                self._follow(right, lacks, counts, rows * (rows - 1), mine)
+            except Cancelled:
+                ended = mine.ended
+        budget.ended = budget.ended or ended
 
-    def _update(self, lacks: Masks, counts: Numbers, rows: int, budget: Budget) -> None:
-        self._most_pairs = most_within(self.max_error, rows * (rows - 1))
+    def _follow(self, right: int, lacks: Masks, counts: Numbers, pairs: int, budget: Budget) -> None:
+        """Finds the rules of one right column, all of them or none."""
         places = {atom: place for place, atom in enumerate(self.space.atoms)}
-        columns = len(self.space.schema)
-        for right in range(columns):
-            made: dict[Op, Masks] = {}
-            against: dict[Op, npt.NDArray[np.bool_]] = {}
-            for op in _CONCLUSIONS[self.space.comparisons[right].ordered]:
-                budget.check()
-                budget.tell("inverting order dependencies", right / columns)
-                inverse = np.ones(len(lacks), np.bool_)
-                for atom in _NEEDED[op]:
-                    if self.space.comparisons[right].ordered or atom is not Op.GE:
-                        inverse &= ~has(lacks, places[right, atom])
-                against[op] = inverse
-                made[op] = self._expanded(self._covers(lacks[inverse], counts[inverse], (right, op), budget), budget)
-            budget.check()
-            found = self._minimal(made, budget)
-            for op, lefts in found.items() if self.max_error else ():
-                missed = missed_by(lefts, lacks[against[op]], counts[against[op]], len(places), budget)
-                self._errors[right, op] = missed / (rows * (rows - 1))
-            self.lefts |= {(right, op): lefts for op, lefts in found.items()}
+        made: dict[Op, Masks] = {}
+        against: dict[Op, npt.NDArray[np.bool_]] = {}
+        for op in _CONCLUSIONS[self.space.comparisons[right].ordered]:
+            inverse = np.ones(len(lacks), np.bool_)
+            for atom in _NEEDED[op]:
+                if self.space.comparisons[right].ordered or atom is not Op.GE:
+                    inverse &= ~has(lacks, places[right, atom])
+            against[op] = inverse
+            covers = self._covers(lacks[inverse], counts[inverse], (right, op), budget)
+            if budget.ended:
+                raise Cancelled(budget.ended)
+            made[op] = self._expanded(covers, budget)
+        found = self._minimal(made, budget)
+        for op, lefts in found.items() if self.max_error else ():
+            missed = missed_by(lefts, lacks[against[op]], counts[against[op]], len(places), budget)
+            self._errors[right, op] = missed / pairs
+        self.lefts |= {(right, op): lefts for op, lefts in found.items()}
 
     def _covers(self, lacks: Masks, counts: Numbers, end: Conclusion, budget: Budget) -> Masks:
         """Left sides without the right column."""
