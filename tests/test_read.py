@@ -386,6 +386,25 @@ def test_later_batches_are_not_rounded_either(tmp_path):
     assert rounded.count_violations("key(x)") == 2
 
 
+@pytest.mark.parametrize("text", ["12345678901234567.81", "12345678901234567890", "1e-400", "0.12345678901234567891"])
+def test_numbers_in_json_are_not_rounded_either(tmp_path, text):
+    (tmp_path / "a.jsonl").write_text(f'{{"id": 9007199254740993, "x": 0.1}}\n{{"id": 2, "x": {text}}}\n')
+    place = "a.jsonl, line 2, column 'x':"
+    refused(f"{place} '{text}' is not exactly a 64-bit float.*--type x=float", tmp_path / "a.jsonl")
+    refused("is not exactly a 64-bit float", tmp_path / "a.jsonl", types={"x": "text"})
+    assert shape(tmp_path / "a.jsonl", types={"x": "float"})[1][1]["x"] == float(text)
+    assert shape(tmp_path / "a.jsonl", exclude=["x"])[1][0]["id"] == 9007199254740993
+    book = Rulebook.create(None, pa.table({"id": [1], "x": [0.5]}))
+    with pytest.raises(HoldfastError, match=place):
+        book.apply(Change(inserts=tmp_path / "a.jsonl"))
+
+
+def test_floats_in_json_as_programs_write_them(tmp_path):
+    values = [0.1, 1e23, 5e-324, 123456.789e-200, 2.0**60, 1 / 3]
+    (tmp_path / "a.jsonl").write_text("".join(f'{{"x": {v!r}, "y": {v:.17g}, "s": "{"1" * 30}"}}\n' for v in values))
+    assert [row["x"] for row in shape(tmp_path / "a.jsonl")[1]] == values
+
+
 def test_decimals_say_which_type_would_hold_them(tmp_path):
     (tmp_path / "a.csv").write_text("price net\n1.5\n")
     (tmp_path / "b.csv").write_text("price net\n1.255\n")

@@ -174,7 +174,7 @@ class Planner:
         """The values by row, where the source has exactly the columns and types that came before."""
         if isinstance(source, RowsSource):
             return source.tuples() if source.names == self.rows.schema.names else None
-        if self._known_types is None or not source.table.schema.equals(self._known_types):
+        if self._known_types is None or source.rounded or not source.table.schema.equals(self._known_types):
             return None
         batches = source.table.to_batches()
         if len(batches) != 1:

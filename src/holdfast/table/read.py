@@ -22,6 +22,7 @@ import pyarrow.parquet
 from holdfast.errors import Place, ReadError, SchemaError, ValueRefused, cell, detail, shown
 from holdfast.table.encode import without_runs
 from holdfast.table.json_depth import require_shallow
+from holdfast.table.json_numbers import Rounded, rounded_numbers
 from holdfast.table.kind import Kind
 from holdfast.table.parse import decimal_scale, infer_column
 from holdfast.table.read_csv import read_csv
@@ -31,6 +32,7 @@ from holdfast.table.schema import (
     column_of_arrow,
     column_of_type_text,
     is_string,
+    type_option,
     unknown_name,
     value_type,
 )
@@ -45,7 +47,7 @@ class Source:
     """A table as it came in.
 
     `textual`: every value is still text and is read by its column's kind. `shared`: it has the columns of several
-    tables, of which those of the others are null.
+    tables, of which those of the others are null. `rounded`: numbers that are not exactly what was written.
     """
 
     name: str
@@ -53,6 +55,7 @@ class Source:
     place: Place
     textual: bool = False
     shared: bool = False
+    rounded: tuple[Rounded, ...] = ()
 
     def only(self, names: list[str]) -> Source:
         return replace(self, table=self.table.select(names))
@@ -183,7 +186,9 @@ def _read_path(path: Path, name: str) -> Source:
     except (pa.ArrowException, OverflowError, RecursionError, MemoryError, ValueError) as error:
         raise ReadError(f"{path}: {detail(error)}") from error
     table = _without_runs(_with_distinct_names(table, str(path)), str(path))
-    return Source(name, table, Place(str(path)), textual=reader is read_csv)
+    floats = [f.name for f in table.schema if pa.types.is_floating(f.type)]
+    rounded = rounded_numbers(path, floats) if reader is _read_json_lines and floats else ()
+    return Source(name, table, Place(str(path)), textual=reader is read_csv, rounded=rounded)
 
 
 def _read_json_lines(path: Path) -> pa.Table:
@@ -293,7 +298,10 @@ def _column(source: Source, field: pa.Field, declared: str | None) -> Column:
 
 def conform(source: Source, schema: Schema, names: Iterable[str]) -> Source:
     """The source with the named columns, whose type the user declared, cast to it: exactly, or not at all."""
-    table = source.table
+    table, names = source.table, tuple(names)
+    for number in source.rounded:
+        if number.column in schema and not (number.column in names and schema.column(number.column).kind is Kind.FLOAT):
+            raise ValueRefused(_rounds(source, number))
     for name in names:
         if name in table.column_names and _needs_cast(
             schema.column(name), table.schema.field(name).type, source.textual
@@ -301,6 +309,16 @@ def conform(source: Source, schema: Schema, names: Iterable[str]) -> Source:
             values = _cast(source, schema.column(name), table.column(name))
             table = table.set_column(table.schema.get_field_index(name), name, values)
     return Source(source.name, table, source.place, source.textual, source.shared)
+
+
+def _rounds(source: Source, number: Rounded) -> str:
+    option = type_option(number.column, "float")
+    place = f"{source.place.source}, line {number.line}, column {shown(number.column)}"
+    return (
+        f"{place}: {shown(number.text)} is not exactly a 64-bit float, as which JSON numbers are read; "
+        f"write the column's numbers in quotes, or accept rounding with {option} "
+        f"(in Python: types={{{number.column!r}: 'float'}})"
+    )
 
 
 def _needs_cast(column: Column, type_: pa.DataType, textual: bool) -> bool:
