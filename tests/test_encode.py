@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.errors import Place, SchemaError, ValueRefused, shown
+from holdfast.errors import Place, SchemaError, ValueRefused
 from holdfast.rules.operator import Op
 from holdfast.table.compare import common_codes, comparable, mark
 from holdfast.table.dictionary import NULL, TextDictionary
@@ -351,7 +351,7 @@ def test_only_what_a_float_stands_for_is_read_as_one(texts, cut):
             assert ("is too large or too small" if lost else "is not exactly a 64-bit float; read it as") in reasons[i]
         else:
             twin = read[parse_one(column, text)]
-            assert f"is the same 64-bit float as {shown(twin)}; read it as" in reasons[i]
+            assert twin and "is the same 64-bit float as another number of the column; read it as" in reasons[i]
             assert Fraction(twin) != Fraction(text)
 
 

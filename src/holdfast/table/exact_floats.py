@@ -15,7 +15,6 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from holdfast.errors import shown
 from holdfast.table.dictionary import NULL, Codes
 from holdfast.table.floats import float_values
 
@@ -77,7 +76,7 @@ def _equal(texts: pa.Array, codes: Codes, known: dict[int, str]) -> dict[int, st
             text = texts[i].as_py()
             earlier = first.setdefault(int(codes[i]), text)
             if not _same_number(earlier, text):
-                reasons[i] = f"is the same 64-bit float as {shown(earlier)}"
+                reasons[i] = "is the same 64-bit float as another number of the column"
     return reasons
 
 

@@ -315,7 +315,7 @@ def _rounds(source: Source, number: Rounded) -> str:
     option = type_option(number.column, "float")
     place = f"{source.place.source}, line {number.line}, column {shown(number.column)}"
     return (
-        f"{place}: {shown(number.text)} is not exactly a 64-bit float, as which JSON numbers are read; "
+        f"{place}: {cell(number.text)} is not exactly a 64-bit float, as which JSON numbers are read; "
         f"write the column's numbers in quotes, or accept rounding with {option} "
         f"(in Python: types={{{number.column!r}: 'float'}})"
     )
