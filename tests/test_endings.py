@@ -79,6 +79,29 @@ def test_ctrl_c_ends_a_server_in_one_line(place, times, watched):
     assert [line for line in told.splitlines() if "compiling the kernels" not in line] == ["holdfast: interrupted"]
 
 
+EARLY = """
+import signal, sys, uvicorn
+serve = uvicorn.Server.serve
+
+def early(self, sockets=None):
+    made = serve(self, sockets=sockets)
+    signal.raise_signal(signal.SIGINT)
+    return made
+
+uvicorn.Server.serve = early
+from holdfast.cli.main import run
+run(["serve", sys.argv[1], "--port", "0"])
+"""
+
+
+def test_ctrl_c_while_a_server_starts(place):
+    """Between the printed address and the moment in which the server itself listens to signals."""
+    run = [sys.executable, "-c", EARLY, str(place / "book")]
+    done = subprocess.run(run, capture_output=True, text=True, check=False, timeout=60)
+    told = [line for line in done.stderr.splitlines() if "compiling the kernels" not in line]
+    assert done.returncode == 130 and told == ["holdfast: interrupted"]
+
+
 STUBBORN = """
 import signal, sys
 from holdfast.pipeline import session

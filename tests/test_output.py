@@ -16,7 +16,7 @@ import xml.etree.ElementTree as ET
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from holdfast import HoldfastError, Rulebook
@@ -44,6 +44,7 @@ def test_plain_text_acts_on_nothing_and_keeps_the_rest(text):
 
 
 @given(text=any_text)
+@example("\x7f\x80\ud800")
 @settings(max_examples=cases(200))
 def test_json_is_exact_and_acts_on_nothing(text):
     written = as_json({"value": text})

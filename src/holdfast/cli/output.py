@@ -18,7 +18,7 @@ from rich.table import Table
 
 from holdfast.cli.terminal import Console, print_exact
 from holdfast.errors import HoldfastError
-from holdfast.plain_text import plain_json, plain_text
+from holdfast.plain_text import plain_text
 
 Record = dict[str, Any]
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")  # how a spreadsheet's formulas begin
@@ -59,8 +59,8 @@ def as_json(document: Record) -> str:
 
 
 def json_text(document: Any, indent: int | None = None) -> str:
-    """JSON without a character that a terminal acts on; its values are exact."""
-    return plain_json(json.dumps(document, default=str, indent=indent))
+    """JSON in ASCII: its values are exact, and nothing in it is a character that a terminal acts on."""
+    return json.dumps(document, default=str, indent=indent)
 
 
 def as_csv(records: Sequence[Record], columns: Sequence[str], safe: bool = False) -> str:

@@ -8,7 +8,6 @@ from typing import Any
 
 from holdfast.exchange.contract import Contract, Files
 from holdfast.exchange.file_names import file_name
-from holdfast.plain_text import plain_json
 from holdfast.rules.operator import Op
 from holdfast.rules.predicate import Cell, Compare, Constant, IsNull
 from holdfast.rules.rule import Dc, Fd, Ind, Key, Order
@@ -32,7 +31,7 @@ def files(contract: Contract, _: str) -> Files:
         result = _result(contract, entry)
         if result is not None:
             name = f"{file_name(contract.name)}_{_NAMES[entry.value.kind]}.json"
-            made.setdefault(name, []).append(plain_json(json.dumps(result)))
+            made.setdefault(name, []).append(json.dumps(result))
     return {name: "\n".join(lines) + "\n" for name, lines in made.items()}
 
 
