@@ -408,7 +408,7 @@ def test_floats_in_json_as_programs_write_them(tmp_path):
 def test_decimals_say_which_type_would_hold_them(tmp_path):
     (tmp_path / "a.csv").write_text("price net\n1.5\n")
     (tmp_path / "b.csv").write_text("price net\n1.255\n")
-    book = Rulebook.create(None, tmp_path / "a.csv")
+    book = Rulebook.create(None, tmp_path / "a.csv", types={"price net": "decimal(1)"})  # declared: it does not widen
     with pytest.raises(HoldfastError, match=r"'1.255' has more than 1 decimal .*`--type 'price net=decimal\(3\)'`"):
         book.apply(Change(inserts=tmp_path / "b.csv"))
 

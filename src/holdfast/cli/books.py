@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import hashlib
 import json
 import re
@@ -58,13 +57,13 @@ from holdfast.cli.output import (
     as_json,
     as_junit,
     as_sarif,
+    csv_lines,
     print_csv,
     print_records,
     print_table,
-    safe_cell,
 )  # fmt: skip
 from holdfast.cli.progress import announce, discovery_bar, progress_bar
-from holdfast.cli.terminal import Console
+from holdfast.cli.terminal import Console, print_exact
 from holdfast.discover import search
 from holdfast.discovery.budget import Progress as SearchProgress
 from holdfast.discovery.rank import DEFAULT_MOST, Ranked
@@ -423,16 +422,17 @@ def _print_new(
 
 def _print_every(book: Rulebook, chosen: Iterable[RuleEntry], safe_cells: bool) -> None:
     """All violations, some at a time."""
-    write, mask = csv.DictWriter(sys.stdout, ["id", "rule", "t", "s"], lineterminator="\n"), Mask.of(book)
-    write.writeheader()
+    columns, mask = ["id", "rule", "t", "s"], Mask.of(book)
+    print_csv([], columns)
     for entry in chosen:
         hidden = mask.hides_names(table_of(entry.value, book.schemas))
         for part in book.violation_ids(entry.id) if hidden else book.violation_parts(entry.id):
             rows = part.to_pylist()
             if hidden:
                 rows = [{side: f"#{row}" for side, row in pair.items()} for pair in rows]
-            lines = [{"id": entry.id, "rule": entry.rule} | pair for pair in rows]
-            write.writerows({n: safe_cell(v) for n, v in line.items()} if safe_cells else line for line in lines)
+            records = [{"id": entry.id, "rule": entry.rule} | pair for pair in rows]
+            for line in csv_lines(records, columns, safe_cells):
+                print_exact(line)
 
 
 COMMANDS: dict[str, Callable[..., None]] = {

@@ -64,17 +64,20 @@ def json_text(document: Any, indent: int | None = None) -> str:
 
 
 def as_csv(records: Sequence[Record], columns: Sequence[str], safe: bool = False) -> str:
-    """A line for each record. With `safe`, what a spreadsheet would calculate gets a leading apostrophe.
+    """A line for each record, after the header. With `safe`, what a spreadsheet would calculate gets an apostrophe.
 
     >>> print(as_csv([{"a": "=1+1", "b": -1}, {"a": "-5", "b": None}], ["a", "b"], safe=True))
     a,b
     '=1+1,-1
     -5,
     """
+    return "\n".join([_csv_line(columns), *csv_lines(records, columns, safe)])
+
+
+def csv_lines(records: Sequence[Record], columns: Sequence[str], safe: bool = False) -> list[str]:
+    """The same without the header."""
     cells = [[record.get(column) for column in columns] for record in records]
-    if safe:
-        cells = [[safe_cell(value) for value in line] for line in cells]
-    return "\n".join(_csv_line(line) for line in [columns, *cells])
+    return [_csv_line([_safe_cell(value) for value in line] if safe else line) for line in cells]
 
 
 def _csv_line(cells: Sequence[Any]) -> str:
@@ -84,7 +87,7 @@ def _csv_line(cells: Sequence[Any]) -> str:
     return out.getvalue().removesuffix("\r\n")
 
 
-def safe_cell(value: Any) -> Any:
+def _safe_cell(value: Any) -> Any:
     if not isinstance(value, str) or not value.startswith(_FORMULA) or _NUMBER.fullmatch(value):
         return value
     return f"'{value}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import sys
 import time
@@ -13,11 +12,11 @@ from typing import Annotated, Any
 import typer
 
 from holdfast.cli.options import VIOLATED, FailOn, fails
-from holdfast.cli.output import Format
+from holdfast.cli.output import Format, json_text
 from holdfast.cli.progress import announce
 from holdfast.cli.terminal import Console
 from holdfast.errors import HoldfastError
-from holdfast.pipeline.config import DebeziumSource, FilesSource, Pipeline
+from holdfast.pipeline.config import DebeziumSource, FilesSource, Pipeline, TableSink
 from holdfast.pipeline.landing import Landing
 from holdfast.rulebook import Rulebook
 from holdfast.rules.rulefile import RuleEntry
@@ -59,6 +58,7 @@ def watch_command(
     log = Console(stderr=True)
     log.print(f"starting Spark ({remote or master})", highlight=False)
     with running(remote or master, connect=remote is not None) as spark:
+        _require_catalog(config, spark)
         if make_book(config, spark):
             log.print(f"made the rulebook {config.book}", highlight=False)
         with Rulebook.open(config.book) as book:
@@ -76,6 +76,17 @@ def watch_command(
         broken: set[str] = {e.severity for e in book.entries if e.id in teller.broken and _alerts(book, e)}
     if fails(broken, fail_on):
         raise typer.Exit(VIOLATED)
+
+
+def _require_catalog(config: Pipeline, spark: Any) -> None:
+    """A table sink needs a catalog that lasts: tables of the default one end with the process."""
+    lasting = spark.conf.get("spark.sql.catalogImplementation", "in-memory") != "in-memory"
+    for sink in config.sinks:
+        if isinstance(sink, TableSink) and not lasting and sink.name.count(".") < 2:
+            raise HoldfastError(
+                f"sink table {sink.name}: the tables of this Spark end with it, for its catalog is in memory; use a Spark "
+                f"with a catalog that lasts (--remote), a name with its catalog (lake.shop.told), or a parquet sink"
+            )
 
 
 def _quiet_gateway() -> None:
@@ -116,7 +127,7 @@ class Teller:
         changed = {rule: counts for rule, counts in record["violations"].items() if counts[0] or counts[1]}
         self.broken |= {rule for rule, counts in changed.items() if counts[0]}
         if self._format is Format.JSON:
-            self._out.print(json.dumps(record), soft_wrap=True, highlight=False, markup=False)
+            self._out.print(json_text(record), soft_wrap=True, highlight=False, markup=False)
         else:
             self._tell(record, rows, changed, sum(rows.values()) / max(now - self._since, 1e-3), _lag(progress))
         self._since = now

@@ -318,7 +318,7 @@ class _Teller:
     def look(self, progress: Record | None = None) -> None:
         """Tells the versions that are new."""
         store = Store.open(self._directory)
-        kept = store.versions()
+        kept = store.versions_with_change()
         for version in range(max(self._last + 1, kept[0]), store.version + 1):
             try:
                 record = store.manifest_of(version).record

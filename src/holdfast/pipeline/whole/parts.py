@@ -75,9 +75,10 @@ def _write_task(place: str, pickled: bytes, batches: Iterator[pa.RecordBatch]) -
 def _write_file(place: str, schema: Schema, number: int, batches: list[pa.RecordBatch]) -> pa.RecordBatch:
     table = pa.Table.from_batches(batches).rename_columns(list(schema.names))
     texts = {c.name for c in schema.columns if c.kind is Kind.TEXT}
-    encoded = encode_table(_only(schema, texts), table, TextDictionary())
-    problem = str(encoded.problems[0]) if encoded.problems else None
-    codes = iter(encoded.codes)
+    coded = tuple(c for c in schema.columns if c.name not in texts)
+    encoded = encode_table(Schema(coded), table, TextDictionary()) if coded else None
+    problem = str(encoded.problems[0]) if encoded is not None and encoded.problems else None
+    codes = iter(encoded.codes if encoded is not None else ())
     columns = {c.name: table.column(c.name) if c.name in texts else pa.array(next(codes)) for c in schema.columns}
     path = f"{place}-{number}-{secrets.token_hex(6)}.arrow"
     made = pa.table(columns)
@@ -85,11 +86,6 @@ def _write_file(place: str, schema: Schema, number: int, batches: list[pa.Record
         writer.write_table(made.combine_chunks())
     told = {"part": [number], "file": [path], "rows": [table.num_rows], "problem": pa.array([problem], pa.string())}
     return pa.record_batch(told)
-
-
-def _only(schema: Schema, texts: set[str]) -> Schema:
-    """The columns that are codes already; a schema has at least one column."""
-    return Schema(tuple(c for c in schema.columns if c.name not in texts))
 
 
 def read_part(table: Table, number: int) -> Iterator[tuple[Places, pa.Table]]:
