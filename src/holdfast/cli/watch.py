@@ -85,7 +85,7 @@ def _require_catalog(config: Pipeline, spark: Any) -> None:
         if isinstance(sink, TableSink) and not lasting and sink.name.count(".") < 2:
             raise HoldfastError(
                 f"sink table {sink.name}: the tables of this Spark end with it, for its catalog is in memory; use a "
-                f"Spark with a catalog that lasts (--remote), a name with its catalog (lake.shop.told), or a parquet sink"
+                f"Spark whose catalog lasts (--remote), a name with its catalog (lake.shop.told), or a parquet sink"
             )
 
 
