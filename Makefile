@@ -32,7 +32,9 @@ tests:
 	$(PYTEST) -m "not long and not tools and not connectors"
 
 test-long: setup  ## 10,000-case laws, kills, clusters, browser
-	HOLDFAST_CASES=10000 $(PYTEST) -m "not tools and not connectors"
+	HOLDFAST_CASES=10000 $(PYTEST) -m "not tools and not connectors" --ignore tests/test_landing.py --ignore tests/test_masks.py
+	HOLDFAST_CASES=1000 $(PYTEST) tests/test_landing.py
+	HOLDFAST_CASES=12 $(PYTEST) tests/test_masks.py
 	HOLDFAST_SPARK=connect $(PYTEST) -m "spark and not long" tests
 	$(BIN)/python -m tests.kills --kills 100
 	$(BIN)/python -m tests.kills --kills 100 --spark
