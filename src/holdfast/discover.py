@@ -34,6 +34,7 @@ from holdfast.table.schema import Schema
 
 TIME_BUDGET = 60.0
 _RESERVED = 0.2  # of the time, for what follows the search
+_LISTING = 0.35  # the same where all rules are listed
 _MOST_RESERVED, _FOR_TABLE = 3.0, 1.0  # seconds, and so many more for each table
 _LEAST_LEFT = 1.0  # second, for each further question
 _FOR_PLAIN = 0.4  # of the time, where constraints are minimised as in the papers
@@ -179,15 +180,21 @@ def search(
 
 
 def found_within(
-    budget: Budget, load: Callable[[], Loaded], wanted: Wanted, executor: Executor | None = None, *, plain: bool = False
+    budget: Budget,
+    load: Callable[[], Loaded],
+    wanted: Wanted,
+    executor: Executor | None = None,
+    *,
+    plain: bool = False,
+    listed: bool = False,
 ) -> Profile:
     """The rules of tables that are read and searched within one budget. Some of it is kept for what follows the search,
-    so that what is known when time is up can be told in time."""
+    so that what is known when time is up can be told in time; more of it where all rules are `listed`."""
     cancellation = Cancellation()
     runs_on = executor or ThreadExecutor(cancellation=cancellation)
     with interruptible(budget, cancellation):
         loaded = load()
-        reserve = 0.0 if budget.seconds is None else min(_RESERVED * budget.seconds, _time_to_tell(loaded))
+        reserve = _time_to_tell(loaded, budget.seconds or 0.0, listed)
         searching = budget.part(1 - _FOR_PLAIN if plain else 1.0, reserve)
         found = DatabaseRules(
             loaded.schemas,
@@ -214,9 +221,9 @@ def found_within(
     return replace(made, left=left if left is None else max(left, min(reserve, _LEAST_LEFT)))
 
 
-def _time_to_tell(loaded: Loaded) -> float:
-    """The most seconds that are kept for supports, ranking and printing."""
-    return _MOST_RESERVED + _FOR_TABLE * len(loaded.rows)
+def _time_to_tell(loaded: Loaded, seconds: float, listed: bool) -> float:
+    """The seconds that are kept for supports, ranking and printing, or for listing all rules."""
+    return _LISTING * seconds if listed else min(_RESERVED * seconds, _MOST_RESERVED + _FOR_TABLE * len(loaded.rows))
 
 
 def _reasons(found: DatabaseRules, loaded: Loaded, budget: Budget) -> list[str]:
