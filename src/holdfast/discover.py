@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -18,7 +18,7 @@ from holdfast.discovery.database import DatabaseRules, Searched
 from holdfast.discovery.foreign_keys import MOST_MISSING, ForeignKey
 from holdfast.discovery.interest import TableMeasures, Weights
 from holdfast.discovery.partitions import Partitions
-from holdfast.discovery.rank import DEFAULT_MOST, WORTH_READING, Ranked
+from holdfast.discovery.rank import DEFAULT_MOST, NOT_ALL_RANKED, WORTH_READING, Ranked
 from holdfast.discovery.wanted import DEFAULT_KINDS, OF_ONE_TABLE, CrossColumns, Sizes, Wanted
 from holdfast.errors import HoldfastError, shown
 from holdfast.executors.executor import Cancellation, Cancelled, Executor
@@ -65,7 +65,7 @@ class Profile(RuleSet):
     @contextmanager
     def timed(self) -> Iterator[Budget]:
         """The time for a question; what it skips becomes a limit."""
-        budget = self.clock or Budget(self.left)
+        budget = self.clock or Budget(self.left, divided=True)
         yield budget
         new = tuple(text for text in budget.skipped if text not in self.limits)
         object.__setattr__(self, "limits", (*self.limits, *new))  # which questions are asked later is not known before
@@ -104,7 +104,7 @@ class Profile(RuleSet):
         with self.timed() as budget:
             for rule, text in self.row_rules.with_texts():
                 if len(scored) >= DEFAULT_MOST and budget.spent():
-                    budget.skip(f"ranking: only {len(scored):,} rules about single rows were looked at")
+                    budget.skip(NOT_ALL_RANKED)
                     break
                 if isinstance(rule, Dc):
                     scored.append((measures[rule.table or first].of_one_row(rule), text, rule))
@@ -231,11 +231,15 @@ def _reasons(found: DatabaseRules, loaded: Loaded, budget: Budget) -> list[str]:
     made = list(dict.fromkeys(found.unfinished.values()))
     if loaded.unread:
         made = [str(budget.ended), f"not read: {', '.join(loaded.unread)}"]
+    return [*made, f"not finished: {in_words(found.unfinished)}"] if found.unfinished else made
+
+
+def in_words(searches: Iterable[Searched]) -> str:
+    """`key, fd of orders; ind`."""
     by_table: dict[str | None, list[str]] = {}
-    for kind, table in found.unfinished:
+    for kind, table in searches:
         by_table.setdefault(table, []).append(kind)
-    open_ = [f"{', '.join(kinds)}{f' of {table}' if table else ''}" for table, kinds in by_table.items()]
-    return [*made, f"not finished: {'; '.join(open_)}"] if open_ else made
+    return "; ".join(f"{', '.join(kinds)}{f' of {table}' if table else ''}" for table, kinds in by_table.items())
 
 
 def _plainly(rules: RuleSet, found: DatabaseRules, schemas: Mapping[str, Schema], budget: Budget) -> RuleSet:

@@ -29,7 +29,7 @@ from holdfast.cli.options import (
 )  # fmt: skip
 from holdfast.cli.output import Format, Record, as_csv, as_json, print_table
 from holdfast.cli.progress import announce, discovery_bar
-from holdfast.discover import INTERRUPTED, TIME_BUDGET, Profile, found_within, interruptible
+from holdfast.discover import INTERRUPTED, TIME_BUDGET, Profile, found_within, in_words, interruptible
 from holdfast.discovery.budget import Budget
 from holdfast.discovery.database import Searched
 from holdfast.discovery.rank import DEFAULT_MOST
@@ -148,7 +148,7 @@ def _unfinished(rules: Profile) -> str | None:
         return None
     sizes = rules.wanted.limits if rules.wanted is not None else ()
     reasons = "; ".join(limit for limit in rules.limits if limit not in sizes)
-    searched = f"searched completely: {', '.join(_shown(some, rules) for some in rules.searched) or 'nothing'}"
+    searched = f"searched completely: {in_words(rules.searched) or 'nothing'}"
     word = "not complete" if not rules.complete else "not all is shown"
     return f"{word}: {reasons}; {searched}; every rule shown holds"
 
