@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -18,7 +18,7 @@ from holdfast.discovery.database import DatabaseRules, Searched
 from holdfast.discovery.foreign_keys import MOST_MISSING, ForeignKey
 from holdfast.discovery.interest import TableMeasures, Weights
 from holdfast.discovery.partitions import Partitions
-from holdfast.discovery.rank import DEFAULT_MOST, WORTH_READING, Ranked
+from holdfast.discovery.rank import DEFAULT_MOST, NOT_ALL_RANKED, WORTH_READING, Ranked
 from holdfast.discovery.wanted import DEFAULT_KINDS, OF_ONE_TABLE, CrossColumns, Sizes, Wanted
 from holdfast.discovery.width import within_memory
 from holdfast.errors import HoldfastError, shown
@@ -35,6 +35,7 @@ from holdfast.table.schema import Schema
 
 TIME_BUDGET = 60.0
 _RESERVED = 0.2  # of the time, for what follows the search
+_LISTING = 0.35  # the same where all rules are listed
 _MOST_RESERVED, _FOR_TABLE = 3.0, 1.0  # seconds, and so many more for each table
 _LEAST_LEFT = 1.0  # second, for each further question
 _FOR_PLAIN = 0.4  # of the time, where constraints are minimised as in the papers
@@ -65,7 +66,7 @@ class Profile(RuleSet):
     @contextmanager
     def timed(self) -> Iterator[Budget]:
         """The time for a question; what it skips becomes a limit."""
-        budget = self.clock or Budget(self.left)
+        budget = self.clock or Budget(self.left, divided=True)
         yield budget
         new = tuple(text for text in budget.skipped if text not in self.limits)
         object.__setattr__(self, "limits", (*self.limits, *new))  # which questions are asked later is not known before
@@ -104,7 +105,7 @@ class Profile(RuleSet):
         with self.timed() as budget:
             for rule, text in self.row_rules.with_texts():
                 if len(scored) >= DEFAULT_MOST and budget.spent():
-                    budget.skip(f"ranking: only {len(scored):,} rules about single rows were looked at")
+                    budget.skip(NOT_ALL_RANKED)
                     break
                 if isinstance(rule, Dc):
                     scored.append((measures[rule.table or first].of_one_row(rule), text, rule))
@@ -180,15 +181,21 @@ def search(
 
 
 def found_within(
-    budget: Budget, load: Callable[[], Loaded], wanted: Wanted, executor: Executor | None = None, *, plain: bool = False
+    budget: Budget,
+    load: Callable[[], Loaded],
+    wanted: Wanted,
+    executor: Executor | None = None,
+    *,
+    plain: bool = False,
+    listed: bool = False,
 ) -> Profile:
     """The rules of tables that are read and searched within one budget. Some of it is kept for what follows the search,
-    so that what is known when time is up can be told in time."""
+    so that what is known when time is up can be told in time; more of it where all rules are `listed`."""
     cancellation = Cancellation()
     runs_on = executor or ThreadExecutor(cancellation=cancellation)
     with interruptible(budget, cancellation):
         loaded = load()
-        reserve = 0.0 if budget.seconds is None else min(_RESERVED * budget.seconds, _time_to_tell(loaded))
+        reserve = _time_to_tell(loaded, budget.seconds or 0.0, listed)
         searching = budget.part(1 - _FOR_PLAIN if plain else 1.0, reserve)
         found = DatabaseRules(
             loaded.schemas,
@@ -216,9 +223,9 @@ def found_within(
     return replace(made, left=left if left is None else max(left, min(reserve, _LEAST_LEFT)))
 
 
-def _time_to_tell(loaded: Loaded) -> float:
-    """The most seconds that are kept for supports, ranking and printing."""
-    return _MOST_RESERVED + _FOR_TABLE * len(loaded.rows)
+def _time_to_tell(loaded: Loaded, seconds: float, listed: bool) -> float:
+    """The seconds that are kept for supports, ranking and printing, or for listing all rules."""
+    return _LISTING * seconds if listed else min(_RESERVED * seconds, _MOST_RESERVED + _FOR_TABLE * len(loaded.rows))
 
 
 def _reasons(found: DatabaseRules, loaded: Loaded, budget: Budget) -> list[str]:
@@ -226,11 +233,15 @@ def _reasons(found: DatabaseRules, loaded: Loaded, budget: Budget) -> list[str]:
     made = list(dict.fromkeys(found.unfinished.values()))
     if loaded.unread:
         made = [str(budget.ended), f"not read: {', '.join(loaded.unread)}"]
+    return [*made, f"not finished: {in_words(found.unfinished)}"] if found.unfinished else made
+
+
+def in_words(searches: Iterable[Searched]) -> str:
+    """`key, fd of orders; ind`."""
     by_table: dict[str | None, list[str]] = {}
-    for kind, table in found.unfinished:
+    for kind, table in searches:
         by_table.setdefault(table, []).append(kind)
-    open_ = [f"{', '.join(kinds)}{f' of {table}' if table else ''}" for table, kinds in by_table.items()]
-    return [*made, f"not finished: {'; '.join(open_)}"] if open_ else made
+    return "; ".join(f"{', '.join(kinds)}{f' of {table}' if table else ''}" for table, kinds in by_table.items())
 
 
 def _plainly(rules: RuleSet, found: DatabaseRules, schemas: Mapping[str, Schema], budget: Budget) -> RuleSet:

@@ -29,23 +29,25 @@ from holdfast.cli.options import (
 )  # fmt: skip
 from holdfast.cli.output import Format, Record, as_json, print_csv, print_table
 from holdfast.cli.progress import announce, discovery_bar
-from holdfast.cli.records import every_record
 from holdfast.cli.terminal import Console
-from holdfast.discover import INTERRUPTED, TIME_BUDGET, Profile, discover, interruptible
+from holdfast.discover import INTERRUPTED, TIME_BUDGET, Profile, found_within, in_words, interruptible
 from holdfast.discovery.budget import Budget
 from holdfast.discovery.database import Searched
 from holdfast.discovery.rank import DEFAULT_MOST
-from holdfast.discovery.wanted import DEFAULT_KINDS
+from holdfast.discovery.wanted import DEFAULT_KINDS, Wanted
 from holdfast.errors import HoldfastError
+from holdfast.loaded import Loaded
 from holdfast.rules.predicate import IsNull
-from holdfast.rules.rule import KINDS, Dc
-from holdfast.rules.ruleset import Block, RuleSet
+from holdfast.rules.rule import KINDS, Dc, Rule
+from holdfast.rules.ruleset import Block
 from holdfast.rules.sentence import sentence
 from holdfast.rules.wording import counted
+from holdfast.table.options import Choices
 
 _ALSO = 3  # rules named, for which one stands
 _AT_ONCE = 1024  # rules that are told between looks at the clock
-_TELLING = 0.5  # of the time that is left: the rest is for printing
+_MANY = 500  # rules, from which on they are printed in lines
+_TELLING = 0.7  # of the time that is left: the rest is for printing
 
 
 def discover_command(
@@ -77,23 +79,19 @@ def discover_command(
     announce()
     tables = tables_of(files)
     with discovery_bar() as progress:
-        rules = discover(
-            tables,
+        wanted = Wanted.of(
             tuple(kind or DEFAULT_KINDS),
-            nulls=nulls,
-            max_error=max_error,
-            error=error,
-            max_size=size_of(max_size),
-            compare=compare,
+            nulls,
+            size_of(max_size),
+            max_error,
+            error,
+            compare,
             cross_columns=cross_columns,
             evidence=evidence,
-            time_budget=time_budget or None,
-            key=keys_of(key or []),
-            types=types_of(type or []),
-            columns=columns_of(columns),
-            exclude=columns_of(exclude),
-            progress=progress,
         )
+        choices = Choices(keys_of(key or []), types_of(type or []), columns_of(columns), columns_of(exclude))
+        budget = Budget(time_budget or None, progress, divided=True)
+        rules = found_within(budget, lambda: Loaded.of(tables, choices, budget), wanted, listed=every)
         progress("ranking", 1.0)
         clock = Budget(rules.left, divided=True)
         rules = replace(rules, clock=clock)
@@ -129,15 +127,22 @@ def _every(rules: Profile) -> list[Record]:
 
 
 def _records(block: Block, budget: Budget) -> list[Record]:
-    order, told, made = np.argsort(block.sizes(), kind="stable"), 0, list[Record]()
+    """The rules of a block, the shortest first, as far as there is time."""
+    order, told, made = np.argsort(block.sizes(), kind="stable"), 0, list[tuple[int, Record]]()
     while told < len(block) and (told == 0 or not budget.spent()):
-        made += every_record(RuleSet((block.chosen(order[told : told + _AT_ONCE]),)))
+        some = block.chosen(order[told : told + _AT_ONCE])
+        details = zip(some.sizes().tolist(), some.with_details(), strict=True)
+        made += [(size, _record(block, *detail)) for size, detail in details]
         told += _AT_ONCE
     if told < len(block):
         about = f" of {block.table}" if block.table else ""
         budget.skip(f"{told:,} of {len(block):,} {block.kind} rules{about} are listed, the shortest")
-    sizes = {rule.id: size for rule, size in zip(block, block.sizes().tolist(), strict=True)}
-    return sorted(made, key=lambda record: (sizes[record["id"]], record["text"]))
+    return [record for _, record in sorted(made, key=lambda item: (item[0], item[1]["text"]))]
+
+
+def _record(block: Block, rule: Rule, text: str, error: float, support: int | None) -> Record:
+    shown = {"id": rule.id, "kind": block.kind, "table": block.table, "text": text, "error": error}
+    return shown | {"support": support, "sentence": sentence(rule, block.rank, error)}
 
 
 def _unfinished(rules: Profile) -> str | None:
@@ -146,7 +151,7 @@ def _unfinished(rules: Profile) -> str | None:
         return None
     sizes = rules.wanted.limits if rules.wanted is not None else ()
     reasons = "; ".join(limit for limit in rules.limits if limit not in sizes)
-    searched = f"searched completely: {', '.join(_shown(some, rules) for some in rules.searched) or 'nothing'}"
+    searched = f"searched completely: {in_words(rules.searched) or 'nothing'}"
     word = "not complete" if not rules.complete else "not all is shown"
     return f"{word}: {reasons}; {searched}; every rule shown holds"
 
@@ -181,7 +186,9 @@ def _print(rules: Profile, records: list[Record], every: bool, why: bool) -> Non
         about = f" of {block.table}" if block.table else ""
         title = f"{block.kind}{about}: {len(block):,} {'rule' if len(block) == 1 else 'rules'}"
         title += " (not finished)" if block.kind in _open_kinds(rules, block.table) else ""
-        if every or len(mine) == len(block):
+        if len(mine) > _MANY:
+            _print_lines(console, title, mine)
+        elif every or len(mine) == len(block):
             print_table(console, title, mine, ["text", "error", "support", "sentence"])
         elif mine:
             print_table(
@@ -206,6 +213,15 @@ def _print(rules: Profile, records: list[Record], every: bool, why: bool) -> Non
         console.print(f"  {key}", highlight=False, markup=False)
     if rules.vacuous:
         console.print(f"columns without values: {', '.join(rules.vacuous)}", highlight=False, markup=False)
+
+
+def _print_lines(console: Console, title: str, records: list[Record]) -> None:
+    """Many rules, one in each line: a table of them would take longer to draw than to find."""
+    console.print(title, highlight=False, markup=False)
+    width = max(len(record["text"]) for record in records)
+    for record in records:
+        error = f"{record['error']:.3g}" if record["error"] else ""
+        print(f"  {record['text']:<{width}}  {error:<8}  {record['sentence']}")
 
 
 def _open_kinds(rules: Profile, table: str | None) -> set[str]:

@@ -6,6 +6,7 @@ which a cover must have one. Edges are taken as inclusion-minimal ones: a larger
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import NamedTuple
 
 import numpy as np
@@ -33,6 +34,7 @@ class Groups(NamedTuple):
 
 _STEPS, _FEWEST_STEPS = 200_000, 16  # between looks at the clock: some hundredths of a second
 _EDGES = 20_000_000  # that are met by all of these steps
+_COMPARED = 50_000_000  # pairs of edges
 _COVERS = 400_000_000  # pairs of a cover and an edge, of which 64 are looked at together
 _SEARCHING = 0.6  # of the time: the rest is for trying what was found
 _TURNED = 1 << 15  # edges, a multiple of 64
@@ -121,7 +123,9 @@ def _covers_of_many(
     chosen[:: len(edges) // _SAMPLE] = True
     while True:
         searching = budget.part(_SEARCHING) if budget is not None else None
-        covers = _searched(smallest(edges[chosen], searching), vertices, most, None, within, groups, searching)
+        covers = none(vertices)
+        with suppress(Cancelled):  # the rest of the time is not for searching
+            covers = _searched(smallest(edges[chosen], searching), vertices, most, None, within, groups, searching)
         missed, at_once, tried = np.zeros(len(covers), np.int64), _at_once(edges), 0
         while tried < len(covers) and (budget is None or not budget.spent()):
             stop = min(tried + at_once, len(covers))
@@ -159,7 +163,8 @@ def smallest(edges: Masks, budget: Budget | None = None) -> Masks:
     while first < len(edges):
         if first and budget is not None:
             budget.check()
-        stop = min(len(edges), first + max(_FEWEST_STEPS, _EDGES // max(1, kept)))
+        few = int(((kept * kept + 4.0 * _COMPARED) ** 0.5 - kept) / 2)  # (kept + few) x few are compared
+        stop = min(len(edges), first + max(_FEWEST_STEPS, few))
         kept, smaller = antichain(edges, counts, first, stop, kept, smaller, keep)
         first = stop
     return edges[keep[:kept]]

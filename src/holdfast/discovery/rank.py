@@ -24,6 +24,7 @@ DEFAULT_MOST = 10
 WORTH_READING = 0.4  # the least score
 LIKELY_KEY = 0.3  # the same of an inclusion
 _LOOKED_AT = 1000  # of each kind and table, the shortest: longer ones are hardly ever worth reading
+NOT_ALL_RANKED = "ranking: of some kinds only the shortest rules were looked at"
 _NO_KEY = "the right side has duplicates: it is no foreign key"
 _BLAND = Measures(1.0, 0.0, 0.0)
 
@@ -75,12 +76,13 @@ def rank(
     blocks: dict[str | None, dict[str, Block]] = {}
     for block in rules.blocks:
         blocks.setdefault(block.table, {})[block.kind] = block
-    for table, by_kind in blocks.items():
+    for number, (table, by_kind) in enumerate(blocks.items()):
+        mine = budget.part(1 / (len(blocks) - number))
         if "ind" in by_kind:
             made += _inclusions(by_kind.pop("ind"), keys, most, min(least, LIKELY_KEY))
         if by_kind:
             measures = tables[table or next(iter(tables))]
-            made += _Choice(by_kind, measures, weights, budget).chosen(most, least)
+            made += _Choice(by_kind, measures, weights, mine).chosen(most, least)
     return sorted(made, key=lambda r: (KINDS.index(r.kind), r.table or ""))
 
 
@@ -132,7 +134,7 @@ class _Choice:
         candidates = self._candidates(block)
         for place, candidate in enumerate(candidates):
             if place >= DEFAULT_MOST and len(made) and self._budget.spent():
-                self._skip(block, place)
+                self._budget.skip(NOT_ALL_RANKED)
                 break
             form = self._form(candidate.rule)
             if form in made:
@@ -151,17 +153,13 @@ class _Choice:
         made: list[Ranked] = []
         for rule, text, error, support in block.shortest(_LOOKED_AT).with_details():
             if len(made) >= DEFAULT_MOST and self._budget.spent():
-                self._skip(block, len(made))
+                self._budget.skip(NOT_ALL_RANKED)
                 break
             one_row = isinstance(rule, Dc) and rule.is_one_row
             found = _BLAND if one_row else self._measures.measure(rule, error)
             words, score = sentence(rule, block.rank, error), self._weights.score(found)
             made.append(Ranked(rule, text, words, block.table, score, error, support, found.reasons, found.notes))
         return sorted(made, key=lambda r: (-r.score, r.text))
-
-    def _skip(self, block: Block, looked_at: int) -> None:
-        about = f" of {block.table}" if block.table else ""
-        self._budget.skip(f"ranking: only {looked_at:,} {block.kind} rules{about} were looked at")
 
     def _form(self, rule: Rule) -> object:
         """The same for rules of which one is enough."""
