@@ -61,7 +61,7 @@ def discover_command(
     cross_columns: CrossColumns = True,
     evidence: EvidenceOf = "auto",
     time_budget: Annotated[
-        float, typer.Option(help="Seconds, after which what is proven is shown; 0 for no limit.")
+        float, typer.Option(help="Seconds for everything, after which what is proven is shown; 0 for no limit.")
     ] = TIME_BUDGET,
     every: Annotated[bool, typer.Option("--all", help="All rules, not only those worth reading.")] = False,
     most: Annotated[int, typer.Option(min=1, help="The most rules of each kind and table.")] = DEFAULT_MOST,
