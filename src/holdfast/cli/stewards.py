@@ -246,7 +246,10 @@ def history_command(
 def _quarantined(book: Rulebook) -> list[Record]:
     mask = Mask.of(book)
     records = [mask.quarantined(record) for record in book.quarantine_records()]
-    return [r | {"batch": str(r["batch"]), "values": json.dumps(r["values"], default=str)} for r in records]
+    return [
+        r | {"batch": str(r["batch"]), "values": json.dumps(r["values"], default=str, ensure_ascii=False)}
+        for r in records
+    ]
 
 
 def _knows(book: Rulebook, history: History, rule: str) -> bool:

@@ -22,6 +22,7 @@ from holdfast.rulebook import Rulebook
 from holdfast.rules.rulefile import RuleEntry
 from holdfast.rules.wording import counted
 from holdfast.workflow.baseline import Baseline
+from holdfast.workflow.history import schema_in_words
 
 Record = dict[str, Any]
 NOT_TAKEN = 2  # the exit status
@@ -133,11 +134,14 @@ class Teller:
         self._since = now
 
     def _tell(self, record: Record, rows: dict[str, int], changed: Record, speed: float, lag: str) -> None:
-        parts = [f"version {record['version']}, batch {record['batch']}: +{rows['inserted']:,} -{rows['deleted']:,}"]
+        batch = "no batch" if record["batch"] is None else f"batch {record['batch']}"
+        parts = [f"version {record['version']}, {batch}: +{rows['inserted']:,} -{rows['deleted']:,}"]
         parts[0] += f" ~{rows['updated']:,} rows, {speed:,.0f} rows/s{lag}"
-        for what in ("quarantined", "drift"):
+        schema = schema_in_words(record.get("altered", {}))
+        parts += [f"  columns: {schema}"] if schema else []
+        for what, name in (("quarantined", "row or file"), ("drift", "row")):
             if record[what]:
-                parts.append(f"  {what}: {record[what]:,} rows")
+                parts.append(f"  {what}: {counted(record[what], name)}")
         texts = {rule: self._rules.get(rule, rule) for rule in changed}
         parts += [f"  {texts[rule]}: +{c[0]:,} -{c[1]:,} violations, {c[2]:,} now" for rule, c in changed.items()]
         self._out.print("\n".join(parts), highlight=False, markup=False)

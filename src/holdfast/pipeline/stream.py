@@ -71,8 +71,9 @@ class Follower:
             except _POISON as error:
                 if not quarantine:
                     raise
-                log.warning("quarantined as a whole: %s: %s", batch.place, error)
-                self._publish(batch, [], [Bad.unread(batch.place, str(error))])
+                reason = str(error).removeprefix(f"{batch.place}: ")
+                log.warning("quarantined as a whole: %s: %s", batch.place, reason)
+                self._publish(batch, [], [Bad.unread(batch.place, reason)])
         self.delivery.deliver(book)
         book.forget()
 

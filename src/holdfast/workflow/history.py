@@ -196,12 +196,12 @@ class History:
                 | {"violations_added": sum(c[0] for c in changed.values())}
                 | {"violations_removed": sum(c[1] for c in changed.values())}
                 | {"violations": sum(standing.values())}
-                | {"schema": _schema_in_words(record.get("altered", {}))}
+                | {"schema": schema_in_words(record.get("altered", {}))}
             )
         return made
 
 
-def _schema_in_words(altered: Record) -> str:
+def schema_in_words(altered: Record) -> str:
     """`orders.price: integer -> decimal(2)`; empty where no column changed."""
     added = [f"{t}.{c}: {text}" for t, types in altered.get("columns", {}).items() for c, text in types.items()]
     for table, changes in altered.get("types", {}).items():
