@@ -246,10 +246,8 @@ def history_command(
 def _quarantined(book: Rulebook) -> list[Record]:
     mask = Mask.of(book)
     records = [mask.quarantined(record) for record in book.quarantine_records()]
-    return [
-        r | {"batch": str(r["batch"]), "values": json.dumps(r["values"], default=str, ensure_ascii=False)}
-        for r in records
-    ]
+    values = [json.dumps(record["values"], default=str, ensure_ascii=False) for record in records]
+    return [r | {"batch": str(r["batch"]), "values": text} for r, text in zip(records, values, strict=True)]
 
 
 def _knows(book: Rulebook, history: History, rule: str) -> bool:

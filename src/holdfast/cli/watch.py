@@ -139,9 +139,9 @@ class Teller:
         parts[0] += f" ~{rows['updated']:,} rows, {speed:,.0f} rows/s{lag}"
         schema = schema_in_words(record.get("altered", {}))
         parts += [f"  columns: {schema}"] if schema else []
-        for what, name in (("quarantined", "row or file"), ("drift", "row")):
+        for what, names in (("quarantined", ("row or file", "rows or files")), ("drift", ("row", "rows"))):
             if record[what]:
-                parts.append(f"  {what}: {counted(record[what], name)}")
+                parts.append(f"  {what}: {counted(record[what], *names)}")
         texts = {rule: self._rules.get(rule, rule) for rule in changed}
         parts += [f"  {texts[rule]}: +{c[0]:,} -{c[1]:,} violations, {c[2]:,} now" for rule, c in changed.items()]
         self._out.print("\n".join(parts), highlight=False, markup=False)
