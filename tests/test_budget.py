@@ -108,6 +108,8 @@ def test_a_part_of_a_budget():
     assert part.spent() and part.ended == "interrupted"
     rest = whole.rest()
     assert not rest.spent() and rest.seconds < 100 - 40
+    some = Budget(100.0, divided=True, clock=lambda: 0.0)
+    assert some.for_one_of(20).seconds == 20 and some.for_one_of(2).seconds == 100
     assert Budget(100.0).part(0.5).seconds is None  # a budget that is not divided gives all of it to each
     assert Budget(None, divided=True).part(0.5).left() is None
 

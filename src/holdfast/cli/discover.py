@@ -98,7 +98,8 @@ def discover_command(
         with interruptible(clock, again=INTERRUPTED in rules.limits):
             records = _every(rules) if every else [ranked.record() for ranked in rules.best(most)]
             names = list(tables) if isinstance(tables, dict) else [tables.stem]
-            document = _document(rules, names, nulls, records)
+            document = _document(rules, names, nulls, records) if format is not Format.CSV else {}
+            comparisons = rules.best_row_rules if format is Format.TABLE and not every else []
     unfinished = _unfinished(rules)
     if unfinished:
         print(f"holdfast: {unfinished}", file=sys.stderr)
@@ -112,7 +113,7 @@ def discover_command(
         columns = ["id", "kind", "table", "text", "error", "support", "sentence", "finished"]
         print_csv(records, columns, safe_cells)
     else:
-        _print(rules, records, every, why)
+        _print(rules, records, comparisons, every, why)
         if unfinished:
             Console().print(unfinished, highlight=False, markup=False)
 
@@ -179,7 +180,7 @@ def _document(rules: Profile, names: list[str], nulls: str, records: list[Record
     return made | {"limits": list(rules.limits)}  # as the questions above left them
 
 
-def _print(rules: Profile, records: list[Record], every: bool, why: bool) -> None:
+def _print(rules: Profile, records: list[Record], comparisons: list[Rule], every: bool, why: bool) -> None:
     console = Console()
     for block in rules.blocks:
         mine = [r for r in records if (r["kind"], r["table"]) == (block.kind, block.table)]
@@ -205,7 +206,7 @@ def _print(rules: Profile, records: list[Record], every: bool, why: bool) -> Non
     if not rules.blocks and rules.complete:
         console.print("no rules hold")
     if len(rules.row_rules):
-        _print_row_rules(console, rules, every)
+        _print_row_rules(console, rules, comparisons, every)
     nearly = [key for key in rules.foreign_keys if key.missing][:DEFAULT_MOST]
     if nearly:
         console.print("not quite included, but alike enough to be meant as foreign keys:")
@@ -241,7 +242,7 @@ def _print_asides(console: Console, records: list[Record], why: bool) -> None:
             console.print(f"  {record['text']}: {line}", highlight=False, markup=False)
 
 
-def _print_row_rules(console: Console, rules: Profile, every: bool) -> None:
+def _print_row_rules(console: Console, rules: Profile, comparisons: list[Rule], every: bool) -> None:
     """Rules about single rows: comparisons one by one, columns that are never empty in one line."""
     tests, filled = [], []
     for rule, text in rules.row_rules.with_texts():
@@ -252,7 +253,7 @@ def _print_row_rules(console: Console, rules: Profile, every: bool) -> None:
         else:
             tests.append((rule, text))
     texts = dict(tests)
-    chosen = [(rule, texts[rule]) for rule in rules.best_row_rules if rule in texts] if not every else tests
+    chosen = [(rule, texts[rule]) for rule in comparisons if rule in texts] if not every else tests
     shown = [{"text": text, "sentence": sentence(rule)} for rule, text in chosen[: None if every else DEFAULT_MOST]]
     title = f"about single rows: {counted(len(tests), 'rule')}"
     if shown:

@@ -44,7 +44,7 @@ class Border:
         rights += [*range(self.columns)] if "fd" in self.kinds else []
         for done, right in enumerate(rights):
             budget.tell("searching", done / len(rights))
-            mine = budget.part(1 / (len(rights) - done))
+            mine = budget.for_one_of(len(rights) - done)
             if not mine.spent():
                 self._search(right, good, order, mine)
             if mine.ended:

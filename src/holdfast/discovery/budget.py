@@ -10,6 +10,7 @@ from holdfast.executors.executor import Cancelled
 
 Progress = Callable[[str, float], None]  # what is being done, and the share of it that is done
 
+_MOST_OF_ONE = 4  # times the equal share
 _MORE, _LEAST_GRACE, _GRACE = 0.05, 0.5, 2.0  # of a budget, but at least and at most so many seconds
 
 
@@ -58,6 +59,11 @@ class Budget:
         left = self.left() if self.divided else None
         seconds = None if left is None else max(0.0, left - reserve) * share
         return replace(self, seconds=seconds, ended=None, whole=self)
+
+    def for_one_of(self, count: int) -> Budget:
+        """A share for the next of so many searches that are alike. It is larger than that of all: most need little, and
+        it is better to finish some than none."""
+        return self.part(min(1.0, _MOST_OF_ONE / count))
 
     def rest(self) -> Budget:
         """What is left, for what follows: also where this one was interrupted."""

@@ -62,7 +62,7 @@ class FdRules:
                 self.keep({r: self.covers[r] for r in rights[:done]}, budget, rights[done:])
                 return
             budget.tell("inverting", done / len(rights))
-            mine = budget.part(1 / (len(rights) - done))
+            mine = budget.for_one_of(len(rights) - done)
             self._follow(right, refuted.edges(right, among), among, mine)
             if mine.ended:
                 self._note(right, mine)

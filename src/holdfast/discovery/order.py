@@ -50,7 +50,7 @@ class OrderRules:
         ended = None
         for right in range(columns) if rows > 1 else ():
             budget.tell("inverting order dependencies", right / columns)
-            mine = budget.part(1 / (columns - right))
+            mine = budget.for_one_of(columns - right)
             try:
                 mine.check()
                 self._follow(right, lacks, counts, rows * (rows - 1), mine)
