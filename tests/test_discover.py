@@ -200,8 +200,13 @@ def test_a_first_discovery_that_does_not_finish_is_refused():
 
 def test_found_rules_stand_beside_given_ones():
     book = hf.Rulebook.create(None, ORDERS, rules=["city -> zip"], kinds=("fd",))
-    assert book.rules().texts() == ["() -> land", "city -> zip", "id -> city", "id -> zip", "zip -> city"]
-    assert "city -> zip" not in book.found().texts()
+    assert book.rules() == book.found() and book.found().texts() == [
+        "() -> land",
+        "id -> city",
+        "id -> zip",
+        "zip -> city",
+    ]
+    assert book.given().texts() == ["city -> zip"] and book.count_violations("city -> zip")
 
 
 def test_an_interruption_leaves_rules_true(monkeypatch):

@@ -701,3 +701,19 @@ def test_inclusions_on_the_command_line(tmp_path, capsys):
     assert status_of(["discover", *files]) == 0
     shown = capsys.readouterr().out
     assert "ind: 1 rule" in shown and "columns without values: orders.note" in shown
+
+
+def test_texts_of_an_earlier_release_in_the_files_do_not_count(tmp_path):
+    """A rulebook that compares as text, made when decimals were written at their column's scale, follows its rows."""
+    tables = {"r": pa.table({"a": [1, 2]}), "s": pa.table({"b": [Decimal("1.0"), Decimal("2.0"), Decimal("1.5")]})}
+    hf.Rulebook.create(tmp_path / "book", tables, kinds=("ind",), compare="text").close()
+    for made_before in (False, True):
+        with hf.Rulebook.open(tmp_path / "book") as book:
+            if made_before:
+                del book._options["text_form"]
+                book._load()
+                assert book._values is None
+            book.apply(hf.Change(inserts=pa.table({"a": [3]}), table="r"))
+            assert book.found().texts() == []
+            book.apply(hf.Change(deletes=pa.table({"a": [3]}), table="r"))
+            assert book.found().texts() == ["r.a in s.b"]

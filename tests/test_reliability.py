@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from holdfast import StoreError
+from holdfast import HoldfastError
 from holdfast.pipeline.config import load_pipeline
 from holdfast.pipeline.stream import Follower, make_book
 from holdfast.store.disk import Disk
@@ -45,7 +45,7 @@ def test_a_full_disk_stops_the_stream_which_goes_on_when_there_is_room(tmp_path,
     with monkeypatch.context() as patch:
         patch.setattr(Disk, "write", failing)
         follower = Follower(pipeline, None)
-        with pytest.raises((StoreError, OSError), match="No space left"):
+        with pytest.raises(HoldfastError, match="No space left"):
             kills.take_all(follower, full)
         follower.book.close()
     kills.follow(full, None)

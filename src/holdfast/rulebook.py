@@ -71,6 +71,7 @@ from holdfast.violations.look import LOOK_AT, Look, Violation, of_row
 from holdfast.violations.look import shown as shown_violations
 
 DEFAULT_KEEP = 10
+TEXT_FORM = 2  # of values that inclusions compare as text; 1 wrote decimals at their column's scale
 
 
 class Rulebook:
@@ -206,7 +207,7 @@ class Rulebook:
         options |= {"keep": require_keep(keep), "outbox": outbox, "only_inserts": only_inserts}
         settled = Choices(key, types, columns, exclude).settle(read_all(tables))
         made = {name: table for name, (_, table) in settled.items()}
-        options["mask"] = require_mask(mask, made)
+        options |= {"mask": require_mask(mask, made), "text_form": TEXT_FORM}
         if kinds:
             require_narrow({name: table.schema for name, table in made.items()})
         entries = require_entries([as_entry(rule, rule_nulls) for rule in rules], made)
@@ -266,6 +267,7 @@ class Rulebook:
         self._options = meta["options"]
         tables = {name: TableOptions.from_json(record) for name, record in meta["tables"].items()}
         values = Runs(states.pop(VALUES)) if VALUES in states else None
+        values = values if self._reads_values else None
         self._reset(tables, tuple(RuleEntry.model_validate(record) for record in meta["rules"]), values)
         for name, rows in self._rows.items():
             rows.load(states[table_state(name)][0])
@@ -285,6 +287,14 @@ class Rulebook:
                 self._found.remember(step.facts)
         self._stale = self._caught_up = False
         return None
+
+    @property
+    def _reads_values(self) -> bool:
+        """Whether the values of inclusions in the files count: not where they are texts in the form of an earlier
+        release; they are then taken from the rows each time."""
+        wanted = self._options.get("wanted")
+        as_text = wanted is not None and wanted["compare"] == "text"
+        return not as_text or self._options.get("text_form") == TEXT_FORM
 
     @property
     def _growing(self) -> dict[str, TextDictionary | Log | Runs]:
@@ -356,6 +366,7 @@ class Rulebook:
         self,
         *,
         columns: Mapping[str, Mapping[str, str]] | None = None,
+        declared: bool = True,
         rules: Iterable[Rule | str | RuleEntry] = (),
         retire: Iterable[str] = (),
         widen: Mapping[str, Mapping[str, str]] | None = None,
@@ -363,15 +374,16 @@ class Rulebook:
         outbox: bool | None = None,
     ) -> int:
         """Adds columns ({table: {column: type}}), null in the rows that are there, and rules; a rule with the id of one
-        that is there takes its place. `retire`: rules that are no longer checked, by id. `widen`: columns whose type
-        becomes a wider decimal. `mask`: the columns that are masked from now on; `outbox`: whether versions keep what
-        sinks are told. Returns the version from which on all this counts."""
+        that is there takes its place. `declared`: whether people said the columns' types, which then never widen.
+        `retire`: rules that are no longer checked, by id. `widen`: columns whose type becomes a wider decimal. `mask`:
+        the columns that are masked from now on; `outbox`: whether versions keep what sinks are told. Returns the
+        version from which on all this counts."""
         self._require_usable()
         self._require_writable()
         added = {**(columns or {}), **{name: {} for name in widen or {} if name not in (columns or {})}}
         tables = dict(self._tables)
         for name, types in (columns or {}).items():
-            tables[self._name(name)] = tables[self._name(name)].with_columns(types)
+            tables[self._name(name)] = tables[self._name(name)].with_columns(types, declared=declared)
         for name, types in (widen or {}).items():
             tables[self._name(name)] = tables[self._name(name)].with_wider(types)
         new = [as_entry(rule, self._options["rule_nulls"]) for rule in rules]
@@ -450,12 +462,13 @@ class Rulebook:
         return self._plan(parts, quarantine=quarantine)
 
     def _wider(self, parts: dict[str, list[Part]]) -> dict[str, dict[str, str]]:
-        """{table: {column: type}} that the numbers of a batch need, where the rows that are there fit it, too."""
+        """{table: {column: type}} that the numbers of a batch need, where the rows that are there fit it, too. Keys do
+        not widen: rows go by them."""
         made: dict[str, dict[str, str]] = {}
         for name, some in parts.items():
             options = self._tables[name]
             for part in some:
-                types = widened(options.schema, part.source, options.declared)
+                types = widened(options.schema, part.source, (*options.declared, *options.key))
                 fitting = {c: t for c, t in types.items() if self._rows[name].fits(column_of_type_text(c, t))}
                 options = options.with_wider(fitting)
             types = _wider_types(self._tables[name].schema, options.schema)

@@ -102,12 +102,32 @@ for _name, _command in (_COMMANDS | {"watch": watch_command}).items():
 
 def run(arguments: list[str] | None = None) -> None:
     """The console script: runs a command and exits with the status that interface.md promises."""
-    try:
-        status = status_of(arguments)
-    except KeyboardInterrupt:  # a second Ctrl-C, while the first was being answered
-        status = INTERRUPTED
+    signal.signal(signal.SIGINT, _first_interrupt)
+    status = status_of(arguments)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # only the end of the process is left to interrupt
     sys.exit(status)
+
+
+_said = False  # that it was interrupted
+
+
+def _first_interrupt(*_: object) -> None:
+    """Interrupts the command; whoever cannot wait until it has cleaned up ends the process by a second Ctrl-C."""
+    signal.signal(signal.SIGINT, _second_interrupt)
+    raise KeyboardInterrupt
+
+
+def _second_interrupt(*_: object) -> None:
+    if not _said:
+        os.write(2, b"holdfast: interrupted\n")
+    os._exit(INTERRUPTED)
+
+
+def _interrupted() -> int:
+    global _said
+    _said = True
+    print("holdfast: interrupted", file=sys.stderr, flush=True)
+    return INTERRUPTED
 
 
 def status_of(arguments: list[str] | None = None) -> int:
@@ -117,8 +137,7 @@ def status_of(arguments: list[str] | None = None) -> int:
     except HoldfastError as error:
         return _refused(str(error))
     except KeyboardInterrupt:
-        print("holdfast: interrupted", file=sys.stderr)
-        return INTERRUPTED
+        return _interrupted()
     except BrokenPipeError:  # nobody reads on: `holdfast rules book | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return CUT_OFF
@@ -132,7 +151,7 @@ def status_of(arguments: list[str] | None = None) -> int:
     except Exception as error:
         return _unexpected(error)
     if code == INTERRUPTED:  # the option parser has caught it
-        print("holdfast: interrupted", file=sys.stderr)
+        return _interrupted()
     return code if isinstance(code, int) else OK
 
 
@@ -152,8 +171,7 @@ def _unexpected(error: Exception) -> int:
     """Usage errors come from the option parser and say how to call; anything else is ours."""
     show, code = getattr(error, "show", None), getattr(error, "exit_code", None)
     if type(error).__name__ == "Abort":
-        print("holdfast: interrupted", file=sys.stderr)
-        return INTERRUPTED
+        return _interrupted()
     if callable(show) and isinstance(code, int):
         if isinstance(message := getattr(error, "message", None), str):
             error.message = plain_text(message)  # type: ignore[attr-defined]

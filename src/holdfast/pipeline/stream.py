@@ -114,7 +114,7 @@ class Follower:
             for name, type_text in _unknown_columns(feed, self.book, table).items():
                 added.setdefault(table, {}).setdefault(name, type_text)
         if added:
-            self.book.alter(columns=added)
+            self.book.alter(columns=added, declared=False)
 
 
 def _unknown_columns(feed: Feed, book: Rulebook, table: str) -> dict[str, str]:

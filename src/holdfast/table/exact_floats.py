@@ -28,7 +28,7 @@ _SMALLEST_NORMAL = 2.0**-1022  # below, a double has fewer digits
 def round_trips(text: str, value: float) -> bool:
     """Whether the text, whose nearest double is `value`, is how programs write that double.
 
-    >>> [round_trips(text, float(text)) for text in ("0.1", "0.10000000000000001", "0.10000000000000002")]
+    >>> [round_trips(text, float(text)) for text in ("0.1", "0.10000000000000001", "0.100000000000000011")]
     [True, True, False]
     """
     if repr(value) == text or value == 0 or not math.isfinite(value):

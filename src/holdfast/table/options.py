@@ -22,14 +22,15 @@ class TableOptions:
     declared: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
 
-    def with_columns(self, types: Mapping[str, str]) -> TableOptions:
-        """The same with more columns at the end."""
+    def with_columns(self, types: Mapping[str, str], *, declared: bool = True) -> TableOptions:
+        """The same with more columns at the end; `declared`: by people."""
         for name in types:
             if name in self.schema:
                 raise SchemaError(f"there is a column {name!r} already")
         columns = (*self.schema.columns, *(column_of_type_text(name, text) for name, text in types.items()))
         ignored = tuple(name for name in self.ignored if name not in types)
-        return replace(self, schema=Schema(columns), declared=(*self.declared, *types), ignored=ignored)
+        known = (*self.declared, *types) if declared else self.declared
+        return replace(self, schema=Schema(columns), declared=known, ignored=ignored)
 
     def with_wider(self, types: Mapping[str, str]) -> TableOptions:
         """The same with these columns of a wider type."""
