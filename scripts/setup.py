@@ -98,8 +98,8 @@ def install_project() -> None:
     todo, stamp, value = once("project", (ROOT / "pyproject.toml").read_bytes(), str(ROOT))
     if todo:
         say("installing holdfast itself")
-        # what it was called before; nothing happens where that is not installed
-        run(PYTHON, "-m", "pip", "--quiet", "--disable-pip-version-check", "uninstall", "--yes", "holdfast")
+        if any(VENV.glob("lib/python*/site-packages/holdfast-*.dist-info")):  # what it was called before
+            run(PYTHON, "-m", "pip", "--quiet", "--disable-pip-version-check", "uninstall", "--yes", "holdfast")
         pip_install("--no-build-isolation", "--editable", ROOT)
         stamp.write_text(value)
 

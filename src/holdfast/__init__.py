@@ -24,7 +24,7 @@ from holdfast.rules.sql import violations_sql
 from holdfast.table.change import Change, read_feed
 from holdfast.table.schema import Schema
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "Change",
