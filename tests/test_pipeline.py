@@ -19,6 +19,7 @@ from holdfast import HoldfastError, ReadError, Rulebook
 from holdfast.generate import orders
 from holdfast.pipeline.config import Pipeline, Trigger, json_schema, load_pipeline, seconds
 from holdfast.pipeline.debezium import feeds_of
+from holdfast.pipeline.sources import _changed_rows
 from holdfast.pipeline.stream import watch
 from holdfast.store.directory import LocalDirectory
 from holdfast.store.store import Store
@@ -313,6 +314,23 @@ def test_debezium_events():
         feeds_of([("line 7", "{")], book.tables, "events")
     with pytest.raises(hf.ChangeRefused, match="line 5: deletes a row that is not there: id = 77"):
         book.apply(feeds_of([("line 5", '{"op": "d", "before": {"id": 77, "day": 5}}')], book.tables, "events"))
+
+
+def test_single_events_are_quarantined():
+    """Events and changed rows that cannot be read are set aside one by one; else the first is an error."""
+    base = pa.table({"id": [9], "day": pa.array([None], pa.date32())})
+    book = Rulebook.create(None, base, key="id")
+    texts = ['{"op": "c", "after": {"id": 1, "day": 7}}', "{", '{"op": "c", "after": {"id": 2, "day": "soon"}}', "7"]
+    lines = [(f"line {i}", text) for i, text in enumerate(texts, start=1)]
+    bad: list = []
+    book.apply(feeds_of(lines, book.tables, "events", bad), bad=bad)
+    assert [b.place for b in bad] == ["line 2", "line 3", "line 4"] and "'soon' is not a date" in bad[1].reason
+    assert book.table()["id"].to_pylist() == [9, 1] and book.quarantined().num_rows == 3
+    rows = [("offset 1", '{"_change_type": "insert", "id": 5}'), ("offset 2", '{"id": 5}'), ("offset 3", "nonsense")]
+    content = _changed_rows(rows, "topic", True)
+    assert [b.place for b in content.bad] == ["offset 2", "offset 3"] and content.feeds[0].part.count == 1
+    with pytest.raises(ReadError, match="offset 2: not a changed row"):
+        _changed_rows(rows, "topic", False)
 
 
 @spark_test

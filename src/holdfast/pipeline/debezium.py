@@ -76,8 +76,8 @@ def _add(by_table: dict[str, _Rows], place: str, text: str, tables: Mapping[str,
         event = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise ReadError(f"{place}: not JSON: {error}") from None
-    payload = event.get("payload", event) if isinstance(event, dict) else None
-    if payload is None:
+    payload = event.get("payload", event) if isinstance(event, dict) else event
+    if payload is None:  # a tombstone
         return
     if not isinstance(payload, dict) or "op" not in payload:
         raise ReadError(f"{place}: not a Debezium event: it has no `op`")
