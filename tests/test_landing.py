@@ -112,10 +112,10 @@ class World:
         self.files[name] = token, content
 
     def rewrite(self, name: str, date: int) -> None:
-        """New content of the same length, at the same date or another."""
+        """New content of the same length, at the same date or another; of Parquet and poison, one byte that breaks it."""
         token, content = self.files[name]
         if token is None or name.endswith("parquet"):
-            self.write(name, token, content + b" ", date)
+            self.write(name, None, content + b" ", date)
             return
         self.tokens += 1
         new = f"token{self.tokens:04d}"
