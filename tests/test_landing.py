@@ -112,7 +112,7 @@ class World:
         self.files[name] = token, content
 
     def rewrite(self, name: str, date: int) -> None:
-        """New content of the same length, at the same date or another; of Parquet and poison, one byte that breaks it."""
+        """New content of the same length; of Parquet and poison one byte more, which breaks it."""
         token, content = self.files[name]
         if token is None or name.endswith("parquet"):
             self.write(name, None, content + b" ", date)
