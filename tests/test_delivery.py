@@ -155,6 +155,17 @@ def test_a_message_that_failed_is_sent_again_in_order(tmp_path):
         assert sorted(set(told)) == [1, 2, 3] and told == sorted(told) and len(told) >= 6
 
 
+def test_what_waited_when_a_run_ended_is_handed_over_again_in_order(tmp_path):
+    codes = iter([500, 200, 200])
+    with server(lambda handler: status(next(codes))(handler)) as (url, calls), book_of(tmp_path / "book") as book:
+        delivery = Delivery.of(pipeline_of(tmp_path, {"kind": "webhook", "url": url}), None)
+        for number in (3, 4):
+            insert(book, number)
+            delivery.deliver(book)
+            delivery.close(book)
+        assert [json.loads(call["body"])["version"] for call in calls] == [1, 1, 2] and not delivery.failed()
+
+
 def test_sinks_are_known_by_where_they_go_to(tmp_path):
     """A new sink that is put first, or another order, changes nothing for the others; marks by place are taken over."""
     with book_of(tmp_path / "book", keep=2) as book:
