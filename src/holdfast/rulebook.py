@@ -49,7 +49,7 @@ from holdfast.table.change import Changes, Part, by_table
 from holdfast.table.dictionary import TextDictionary
 from holdfast.table.encode import decode_table
 from holdfast.table.net import Bad, Effect, Planner
-from holdfast.table.options import Choices, Names, TableOptions
+from holdfast.table.options import Choices, Names, TableOptions, maskable
 from holdfast.table.read import Source, read_all
 from holdfast.table.rows import RowChange, RowDelta, Rows
 from holdfast.table.schema import Schema, column_of_type_text, unknown_name
@@ -1051,7 +1051,7 @@ def require_entries(entries: Sequence[RuleEntry], tables: Mapping[str, TableOpti
 
 def require_mask(columns: Iterable[str], tables: Mapping[str, TableOptions]) -> list[str]:
     """The masked columns, sorted; a name that no column has would hide nothing, and is an error."""
-    known = {name for table, o in tables.items() for c in o.schema.names for name in (c, f"{table}.{c}")}
+    known = maskable(tables)
     for column in columns:
         if column not in known:
             raise SchemaError(f"mask: {unknown_name('column', str(column), sorted(known))}; nothing would be hidden")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 import sys
@@ -71,6 +70,7 @@ from holdfast.discovery.wanted import DEFAULT_KINDS, Wanted
 from holdfast.errors import HIDDEN, HoldfastError, NotAvailable, ReadError, discreet
 from holdfast.indexes.named import DEFAULT
 from holdfast.pipeline.addresses import AlertAddresses
+from holdfast.pipeline.landing import content_hash
 from holdfast.rulebook import DEFAULT_KEEP, Rulebook
 from holdfast.rules.bind import table_of
 from holdfast.rules.rule import Key as RuleKey
@@ -287,8 +287,7 @@ def apply_command(
 def _content_of(path: Path) -> str:
     """What a change file is known by."""
     try:
-        with path.open("rb") as file:
-            return json.dumps({"sha256": hashlib.file_digest(file, "sha256").hexdigest()})
+        return json.dumps({"sha256": content_hash(path)})
     except OSError as error:
         raise ReadError(f"{path}: cannot be read: {error.strerror}") from None
 

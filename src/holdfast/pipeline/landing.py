@@ -47,8 +47,7 @@ class LandingFile:
         return cls(name, path, found.st_size, found.st_mtime_ns, stamp)
 
     def digest(self) -> str:
-        with self.path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
+        return content_hash(self.path)
 
     def identity(self) -> str:
         """The content's hash, and the stamp, by which an unchanged file is recognised without reading it again."""
@@ -61,6 +60,12 @@ class LandingFile:
         """After it was read: what was read is what was hashed."""
         if LandingFile.at(self.path, self.name).stamp != self.stamp:
             raise ReadError(f"{self.path}: was written while it was read; move a file there when it is whole")
+
+
+def content_hash(path: Path) -> str:
+    """The SHA-256 of a file, by which its content is known."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 class Standing(Enum):

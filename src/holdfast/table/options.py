@@ -49,6 +49,11 @@ class TableOptions:
         return cls(Schema.from_json(record["schema"]), **lists)
 
 
+def maskable(tables: Mapping[str, TableOptions]) -> set[str]:
+    """The names by which columns can be masked: `ssn` in every table, `people.ssn` in one."""
+    return {name for table, o in tables.items() for c in o.schema.names for name in (c, f"{table}.{c}")}
+
+
 @dataclass(frozen=True)
 class Choices:
     """What the user asked for, for all tables: a value, or a mapping of table names to values."""

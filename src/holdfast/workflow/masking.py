@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from holdfast.errors import HIDDEN, HoldfastError, shown
 from holdfast.rulebook import Rulebook
-from holdfast.table.options import TableOptions
+from holdfast.table.options import TableOptions, maskable
 from holdfast.workflow.decisions import Decisions
 
 
@@ -26,12 +26,7 @@ class Mask:
         """That of a rulebook: what its manifest says, and what rules.yml adds. A name that no column has is an error:
         it would hide nothing."""
         columns = frozenset(book.masked | Decisions.of(book).masked | {*more})
-        known = {
-            name
-            for table, schema in book.schemas.items()
-            for column in schema.names
-            for name in (column, f"{table}.{column}")
-        }
+        known = maskable(book.tables)
         for column in sorted(columns - known):
             raise HoldfastError(
                 f"{book.path or 'the rulebook'}: mask: there is no column {shown(column)}; nothing would be hidden"
@@ -62,10 +57,6 @@ class Mask:
         if not self.hides_names(table):
             return name
         return HIDDEN if row is None else f"#{row}"
-
-    def names(self, table: str, names: Iterable[Any], ids: Iterable[int]) -> list[Any]:
-        """What rows are called, in lists."""
-        return [self.name(table, name, row) for name, row in zip(names, ids, strict=True)]
 
     def hides_any(self, table: str) -> bool:
         """Whether a table has a masked column."""
