@@ -152,7 +152,7 @@ MUTANTS = [
     Mutant("exchange/dqx.py", "not in names + text)", "in name)", "test_hostile_names.py -k dqx"),
     Mutant("exchange/file_names.py", "if not place.resolve().is_relative_to(root)", "if not place.is_relative_to(directory)", "test_hostile_names.py -k outside"),
     Mutant("exchange/yaml_text.py", 'unsafe = HIDDEN.search(thing) or "\\t" in thing', "unsafe = False", "test_hostile_names.py -k contract"),
-    Mutant("cli/terminal.py", "self.raw.write(plain_text(text))", "self.raw.write(text)", "test_output.py -k command"),
+    Mutant("cli/terminal.py", "self.raw.write(plain_text(concealed(text)))", "self.raw.write(text)", "test_output.py -k command"),
     Mutant("cli/output.py", " or _NUMBER.fullmatch(value)", "", "test_output.py -k safe_cells"),
     Mutant("web/server.py", "signal.signal(signal.SIGINT, server.handle_exit)", "signal.getsignal(signal.SIGINT)", "test_endings.py -k while_a_server_starts"),
     Mutant("workflow/baseline.py", "known is not None and known != _digest(table)", "False", "test_files.py -k baseline"),
