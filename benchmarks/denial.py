@@ -21,11 +21,11 @@ import pyarrow as pa
 
 from benchmarks import peers
 from benchmarks.measure import DATA, Rows, codes_of, least, machine, told
-from holdfast.discovery.agree_set import Moved
-from holdfast.discovery.evidence import Evidence
-from holdfast.discovery.evidence_rules import EvidenceRules
-from holdfast.discovery.space import Space
-from holdfast.discovery.wanted import Wanted
+from holdfast.discovery.dc.evidence import Evidence
+from holdfast.discovery.dc.maintainer import DcMaintainer
+from holdfast.discovery.dc.predicate_space import PredicateSpace
+from holdfast.discovery.pair_sets import Moved
+from holdfast.discovery.search_options import SearchOptions
 from holdfast.executors.threads import ThreadExecutor
 from holdfast.generate import tax
 from holdfast.table.dictionary import Codes
@@ -46,19 +46,23 @@ def schema_from(path: Path) -> Schema:
     return schema_of(read(path))
 
 
-def found(schema: Schema, change: Moved, wanted: Wanted) -> EvidenceRules:
-    rules = EvidenceRules(schema, wanted, ThreadExecutor(1))
+def found(schema: Schema, change: Moved, wanted: SearchOptions) -> DcMaintainer:
+    rules = DcMaintainer(schema, wanted, ThreadExecutor(1))
     rules.follow(change)
     return rules
 
 
-def from_nothing(name: str, schema: Schema, codes: Codes, wanted: Wanted, limit: float | None, runs: int = 3) -> None:
-    made: list[EvidenceRules] = []
+def from_nothing(
+    name: str, schema: Schema, codes: Codes, wanted: SearchOptions, limit: float | None, runs: int = 3
+) -> None:
+    made: list[DcMaintainer] = []
     seconds = least(lambda: made.append(found(schema, arrival(codes), wanted)), runs=runs)
     told(f"{name}: from nothing", seconds, limit, f"{len(made[-1].rules):,} rules, {made[-1].strategy}")
 
 
-def kept(name: str, schema: Schema, codes: Codes, wanted: Wanted, limits: dict[int, tuple[float, float]]) -> None:
+def kept(
+    name: str, schema: Schema, codes: Codes, wanted: SearchOptions, limits: dict[int, tuple[float, float]]
+) -> None:
     """Rules kept while so many rows come and go again."""
     for count, both in limits.items():
         base, come, go = Rows(codes).split(count)
@@ -74,7 +78,7 @@ def kept(name: str, schema: Schema, codes: Codes, wanted: Wanted, limits: dict[i
 def kernel() -> None:
     """Pairs per second."""
     path = DATA / "uci" / "adult.csv"
-    codes, space = codes_of(path), Space.of(schema_from(path), "equal")
+    codes, space = codes_of(path), PredicateSpace.of(schema_from(path), "equal")
     pairs = codes.shape[1] * (codes.shape[1] - 1) / 2
     evidence = Evidence(space, ThreadExecutor(1))
     seconds = least(lambda: evidence.delta(arrival(codes)), runs=3)
@@ -90,10 +94,10 @@ def fastadc() -> None:
     """The same tables by FastADC, in the same run."""
     path = DATA / "uci" / "adult.csv"
     schema, codes = schema_from(path), codes_of(path)
-    wanted = Wanted.of(("dc",), max_size=None, cross_columns=False)
+    wanted = SearchOptions.of(("dc",), max_size=None, cross_columns=False)
     for columns, rows in ((12, 2000), (13, 1000)):
         part, some = Schema(schema.columns[:columns]), np.ascontiguousarray(codes[:columns, :rows])
-        made: list[EvidenceRules] = []
+        made: list[DcMaintainer] = []
         seconds = least(lambda part=part, some=some, made=made: made.append(found(part, arrival(some), wanted)))
         limit, note = None, f"{len(made[-1].rules):,} DCs"
         if peers.available():
@@ -119,9 +123,9 @@ def _cut(path: Path, columns: int, rows: int, place: Path) -> Path:
 def adult() -> None:
     path = DATA / "uci" / "adult.csv"
     schema, codes = schema_from(path), codes_of(path)
-    every = Wanted.of(("dc",), max_size=None, cross_columns=False)
+    every = SearchOptions.of(("dc",), max_size=None, cross_columns=False)
     from_nothing("adult (32k x 15), no limit", schema, codes, every, 6)
-    from_nothing("adult (32k x 15), limits and cross columns", schema, codes, Wanted.of(("dc",)), 8)
+    from_nothing("adult (32k x 15), limits and cross columns", schema, codes, SearchOptions.of(("dc",)), 8)
     some = np.ascontiguousarray(codes[:, :20_000])
     kept("adult (20k x 15), no limit", schema, some, every, {20: (0.15, 0.1), 200: (0.8, 0.4)})
 
@@ -133,7 +137,7 @@ def airport() -> None:
         path = Path(place) / "airport.csv"
         pa.csv.write_csv(both, path)
         schema, codes = schema_from(path), codes_of(path)
-    rows, wanted = Rows(codes), Wanted.of(("dc",), max_size=None, cross_columns=False)
+    rows, wanted = Rows(codes), SearchOptions.of(("dc",), max_size=None, cross_columns=False)
     nobody, base, more = np.arange(0), np.arange(len(first)), np.arange(len(first), codes.shape[1])
     rules = found(schema, rows.moved(nobody, base, nobody), wanted)
     seconds = least(lambda: rules.follow(rows.moved(nobody, more, base)), runs=1)
@@ -145,7 +149,7 @@ def orders() -> None:
     schema, codes = schema_from(path), codes_of(path)
     numeric = [i for i, column in enumerate(schema.columns) if column.kind.ordered]
     part, some = Schema(tuple(schema.columns[i] for i in numeric)), np.ascontiguousarray(codes[numeric])
-    wanted = Wanted.of(("order",), max_size=None)
+    wanted = SearchOptions.of(("order",), max_size=None)
     from_nothing(f"adult (32k x {len(part)} numeric): PODs", part, some, wanted, 3)
     kept("adult: PODs", part, some, wanted, {200: (0.2, 0.2)})
 
@@ -155,21 +159,21 @@ def words() -> None:
     rng = np.random.default_rng(0)
     codes = np.array([rng.integers(0, 10 ** rng.integers(1, 5), 5000) for _ in range(20)])
     schema = Schema(tuple(Column(f"c{i}", Kind.INTEGER) for i in range(20)))
-    wanted = Wanted.of(("dc",), max_size=3, cross_columns=False)
+    wanted = SearchOptions.of(("dc",), max_size=3, cross_columns=False)
     from_nothing("20 numeric columns x 5,000, at most 3", schema, codes, wanted, 30, runs=1)
 
 
 def tall() -> None:
     (table,) = tax(1_000_000).tables.values()
-    wanted = Wanted.of(("dc",), cross_columns=False, evidence="counted")
+    wanted = SearchOptions.of(("dc",), cross_columns=False, evidence="counted")
     _tall("tax (1M x 10), counted", table.select(TAX), wanted, (900, 2.5, 2.5))
 
 
-def _tall(name: str, table: pa.Table, wanted: Wanted, limits: tuple[float, float, float]) -> None:
+def _tall(name: str, table: pa.Table, wanted: SearchOptions, limits: tuple[float, float, float]) -> None:
     schema, codes = schema_of(read(table)), codes_of(table)
     base, come, go = Rows(codes).split(1000)
     started = time.monotonic()
-    made: list[EvidenceRules] = []
+    made: list[DcMaintainer] = []
     seconds = least(lambda: made.append(found(schema, base, wanted)), runs=1)
     rules, wall = made[-1], time.monotonic() - started
     told(f"{name}: from nothing", seconds, limits[0], f"{len(rules.rules):,} rules, {rules.strategy}, {wall:.0f} s")
@@ -185,7 +189,7 @@ def lean() -> None:
     """A table that is too tall for all pairs."""
     rows = int(os.environ.get("HOLDFAST_LEAN_ROWS", "5000000"))
     (table,) = tax(rows).tables.values()
-    wanted = Wanted.of(("dc",), max_size=3, cross_columns=False, evidence="lean")
+    wanted = SearchOptions.of(("dc",), max_size=3, cross_columns=False, evidence="lean")
     _tall(f"tax ({rows // 1_000_000}M x 10), lean, at most 3", table.select(TAX), wanted, (900, 5, 10))
     print(f"  most memory of the process: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6:.1f} GB")
 

@@ -23,8 +23,8 @@ import pyarrow as pa
 from benchmarks import peers
 from benchmarks.agree import told
 from benchmarks.measure import machine
-from holdfast.discovery.generator import Generator
-from holdfast.discovery.inclusion import Inclusions
+from holdfast.discovery.ind.generator import Generator
+from holdfast.discovery.ind.inclusions import Inclusions
 from holdfast.executors.spark import SparkExecutor
 from holdfast.pipeline.session import running
 from holdfast.rulebook import Rulebook
@@ -56,12 +56,12 @@ def loaded(files: list[Path]) -> tuple[Inclusions, dict[str, Codes], float]:
     """The inclusions of some files, and what finding them took, reading included."""
     read(min(files, key=lambda file: file.stat().st_size))  # what the first file needs is there
     started = time.process_time()
-    words, codes, schemas = TextDictionary(), {}, {}
+    dictionary, codes, schemas = TextDictionary(), {}, {}
     for file in files:
         source = read(file)
         schemas[file.stem] = schema_of(source)
-        codes[file.stem] = encode_table(schemas[file.stem], source.table, words).codes
-    found = Inclusions(schemas, words)
+        codes[file.stem] = encode_table(schemas[file.stem], source.table, dictionary).codes
+    found = Inclusions(schemas, dictionary)
     found.load(codes)
     return found, codes, time.process_time() - started
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from holdfast.discovery.agree_set import Moved
+from holdfast.discovery.pair_sets import Moved
 from holdfast.table.dictionary import Codes, TextDictionary
 from holdfast.table.encode import encode_table
 from holdfast.table.read import read, schema_of

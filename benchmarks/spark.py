@@ -21,12 +21,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from benchmarks.measure import machine
-from holdfast.discovery.agree_set import AgreeSets, Tally
-from holdfast.discovery.evidence import Evidence
-from holdfast.discovery.space import Space
+from holdfast.discovery.dc.evidence import Evidence
+from holdfast.discovery.dc.predicate_space import PredicateSpace
+from holdfast.discovery.fd.agree_sets import AgreeSets
+from holdfast.discovery.pair_sets import Tally
 from holdfast.executors.spark import SparkExecutor
 from holdfast.executors.threads import ThreadExecutor
-from holdfast.generate.tax import MOST_ZIPS, RULES, STATES, _People
+from holdfast.generate.tax import MAX_ZIPS, RULES, STATES, _People
 from holdfast.pipeline.config import Pipeline
 from holdfast.pipeline.session import local_session
 from holdfast.pipeline.stream import make_book, watch
@@ -48,7 +49,7 @@ def elapsed(work) -> float:
 
 
 def write_tax(path: Path, rows: int) -> None:
-    make = _People(0, min(MOST_ZIPS, max(1, rows // 1000) * STATES))
+    make = _People(0, min(MAX_ZIPS, max(1, rows // 1000) * STATES))
     writer = None
     for first in range(0, rows, 500_000):
         part = make(first, min(500_000, rows - first))
@@ -68,7 +69,7 @@ def all_pairs(codes: np.ndarray, executor) -> Tally:
 def all_evidence(codes: np.ndarray, executor) -> Tally:
     """Six of the columns have an order."""
     kinds = [Kind.INTEGER] * 6 + [Kind.TEXT] * (len(codes) - 6)
-    space = Space.of(Schema(tuple(Column(f"c{i}", kind) for i, kind in enumerate(kinds))), "equal")
+    space = PredicateSpace.of(Schema(tuple(Column(f"c{i}", kind) for i, kind in enumerate(kinds))), "equal")
     return Evidence(space, executor, few_pairs=0).pairs(np.arange(codes.shape[1]), codes)
 
 
@@ -92,7 +93,7 @@ def micro_batches(spark, home: Path, place: str, limit: float, kinds: tuple[str,
     source = {"kind": "files", "path": f"landing-{place}", "files_per_batch": 1}
     pipeline = Pipeline.model_validate(record | {"source": source}).resolved(home)
     make_book(pipeline, spark)
-    make = _People(0, MOST_ZIPS)
+    make = _People(0, MAX_ZIPS)
     (home / f"landing-{place}").mkdir()
     for i in range(8):
         rows = make(STREAMED + 1000 * i, 1000)

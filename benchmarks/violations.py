@@ -24,14 +24,14 @@ from benchmarks.measure import machine
 from benchmarks.postgres import by_trigger
 from holdfast.generate import tax
 from holdfast.indexes.index import Index
-from holdfast.indexes.named import INDEXES, index_named
 from holdfast.indexes.plan import compile_rule, group_rules
 from holdfast.table.dictionary import TextDictionary
 from holdfast.table.encode import encode_table
 from holdfast.table.read import read, schema_of
 from holdfast.table.rows import RowChange
 from holdfast.table.schema import Schema
-from holdfast.violations.detect import Checked, Detector
+from holdfast.violations.detect import CheckedRule, Detector
+from tests.peers import INDEXES
 
 BATCH, ROUNDS = 1000, 20
 BY_SALARY = "not(t.state = s.state and t.salary > s.salary and t.rate < s.rate)"
@@ -73,17 +73,17 @@ def shown(value: float, limit: float | None) -> str:
     return f"{value:7.2f}" + ("          " if limit is None else f" (<= {limit:4.1f})")
 
 
-def index_for(text: str, schema: Schema, words: TextDictionary, name: str = "box") -> Index:
+def index_for(text: str, schema: Schema, dictionary: TextDictionary, name: str = "box") -> Index:
     (group,) = group_rules([compile_rule(hf.parse(text), schema, "sql")], schema)
-    return index_named(name)(group, words)
+    return INDEXES[name](group, dictionary)
 
 
 def shuffled(rows: int) -> tuple[pa.Table, Schema, TextDictionary, np.ndarray]:
     """The tax table in random order, and its codes."""
     table = tax(rows).tables["tax"]
     table = table.take(np.random.default_rng(0).permutation(rows))
-    schema, words = schema_of(read(table)), TextDictionary()
-    return table, schema, words, encode_table(schema, table, words).codes
+    schema, dictionary = schema_of(read(table)), TextDictionary()
+    return table, schema, dictionary, encode_table(schema, table, dictionary).codes
 
 
 def timed(index: Index, codes: np.ndarray, rows: int) -> tuple[float, float, float]:
@@ -142,9 +142,9 @@ def by_sql(table: pa.Table, text: str, rows: int, schema: Schema) -> float:
 
 
 def tax_rules(rows: int) -> None:
-    table, schema, words, codes = shuffled(rows + (ROUNDS + 1) * BATCH)
+    table, schema, dictionary, codes = shuffled(rows + (ROUNDS + 1) * BATCH)
     for text, (limit, whole_limit, bytes_limit, one_limit) in RULES.items():
-        index = index_for(text, schema, words)
+        index = index_for(text, schema, dictionary)
         insert, delete, load = timed(index, codes, rows)
         memory, one = index.nbytes / rows, single(index, codes, rows + ROUNDS * BATCH)
         (whole, arrow, tuple_), sql = end_to_end(table, [text], rows), by_sql(table, text, rows, schema)
@@ -161,12 +161,12 @@ def tax_rules(rows: int) -> None:
             print("  PostgreSQL is not installed")
         else:
             print(f"  PostgreSQL trigger  {trigger:9.1f} us/row elapsed, {trigger / whole:,.0f}x")
-    twenty_rules(table, schema, words, codes, rows)
+    twenty_rules(table, schema, dictionary, codes, rows)
 
 
-def twenty_rules(table: pa.Table, schema: Schema, words: TextDictionary, codes: np.ndarray, rows: int) -> None:
-    checked = [Checked(hf.parse(text)) for text in TWENTY]
-    detector, none = Detector(checked, {"data": schema}, words), RowChange.nothing(len(schema))
+def twenty_rules(table: pa.Table, schema: Schema, dictionary: TextDictionary, codes: np.ndarray, rows: int) -> None:
+    checked = [CheckedRule(hf.parse(text)) for text in TWENTY]
+    detector, none = Detector(checked, {"data": schema}, dictionary), RowChange.nothing(len(schema))
 
     def enter(first: int, last: int) -> None:
         part = np.ascontiguousarray(codes[:, first:last])
@@ -204,9 +204,9 @@ def two_inequalities(rows: int) -> None:
 
 def very_many(rows: int) -> None:
     """Emitting pairs, and counting them where there are too many."""
-    schema, words = Schema.of(a="integer", b="integer"), TextDictionary()
+    schema, dictionary = Schema.of(a="integer", b="integer"), TextDictionary()
     codes = np.array([np.zeros(rows, np.int64), np.arange(rows) % 2])
-    index = index_for("a -> b", schema, words)
+    index = index_for("a -> b", schema, dictionary)
     index.enter(np.arange(rows), codes, NONE)
     few, part, pairs = np.arange(rows, rows + 20), np.array([np.zeros(20, np.int64), np.arange(20) % 2]), 20 * rows
     as_table = seconds(lambda: index.enter(few, part, MANY))
@@ -218,7 +218,7 @@ def very_many(rows: int) -> None:
     )
     print(f"  counting            {counting / 20 * 1e6:7.1f} us/row (<= 20)")
     points = np.random.default_rng(3).integers(0, 10**9, (2, rows + 100))
-    index = index_for("not(t.a < s.a and t.b < s.b)", schema, words)
+    index = index_for("not(t.a < s.a and t.b < s.b)", schema, dictionary)
     load = seconds(lambda: index.enter(np.arange(rows), np.ascontiguousarray(points[:, :rows]), NONE))
     index.enter(np.arange(rows, rows + 50), np.ascontiguousarray(points[:, rows : rows + 50]), NONE)
     last = np.ascontiguousarray(points[:, rows + 50 :])
@@ -229,10 +229,10 @@ def very_many(rows: int) -> None:
 
 def three_indexes(rows: int = 20_000) -> None:
     """The indexes of the papers beside the default one, on the rule with two inequalities."""
-    _, schema, words, codes = shuffled(rows + (ROUNDS + 1) * BATCH)
+    _, schema, dictionary, codes = shuffled(rows + (ROUNDS + 1) * BATCH)
     print(f"{BY_SALARY}, {rows:,} rows")
     for name in INDEXES:
-        index = index_for(BY_SALARY, schema, words, name)
+        index = index_for(BY_SALARY, schema, dictionary, name)
         insert, delete, load = timed(index, codes, rows)
         size = index.nbytes / rows
         print(
@@ -244,9 +244,9 @@ def growth(small: int = 100_000, large: int = 10_000_000) -> None:
     """How the cost of a row grows with the table."""
     costs = {}
     for rows in (small, large):
-        _, schema, words, codes = shuffled(rows + (ROUNDS + 1) * BATCH)
+        _, schema, dictionary, codes = shuffled(rows + (ROUNDS + 1) * BATCH)
         for text in RULES:
-            costs[text, rows] = timed(index_for(text, schema, words), codes, rows)[:2]
+            costs[text, rows] = timed(index_for(text, schema, dictionary), codes, rows)[:2]
     print(f"cost of a row at {large:,} rows against {small:,} (<= 2.5)")
     for text in RULES:
         (insert, delete), (more, more_deletes) = costs[text, small], costs[text, large]

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
-from holdfast.discovery.agree_set import AgreeSets
+from holdfast.discovery.fd.agree_sets import AgreeSets
 from holdfast.executors.executor import Executor
 from holdfast.executors.spark import SparkExecutor
 from holdfast.executors.threads import ThreadExecutor

@@ -70,7 +70,7 @@ class BookSubject:
     def answer(self) -> Any:
         for rows in self.book._rows.values():
             rows._check()
-        self.book._words._check()
+        self.book._dictionary._check()
         violations = {e.id: self._violations(e.id) for e in self.book.entries}
         return sorted(map(repr, self.book.table().to_pylist())), self.book.rules().texts(), violations
 

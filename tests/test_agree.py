@@ -10,21 +10,22 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from holdfast.discovery import matches
-from holdfast.discovery.agree_set import AgreeSets, Moved
-from holdfast.discovery.agree_tree import AgreeTree
 from holdfast.discovery.budget import Budget
 from holdfast.discovery.database import Why
-from holdfast.discovery.partitions import Partitions
-from holdfast.discovery.table_rules import TableRules
-from holdfast.discovery.value_vectors import ValueVectors
-from holdfast.discovery.wanted import Wanted
+from holdfast.discovery.fd import matches
+from holdfast.discovery.fd.agree_sets import AgreeSets
+from holdfast.discovery.fd.agree_tree import AgreeTree
+from holdfast.discovery.fd.maintainer import FdMaintainer
+from holdfast.discovery.fd.partitions import Partitions
+from holdfast.discovery.pair_sets import Moved
+from holdfast.discovery.search_options import SearchOptions
 from holdfast.rules.rule import Fd, Key
 from holdfast.table.dictionary import NULL
 from holdfast.table.kind import Kind
 from holdfast.table.schema import Column, Schema
 from tests import naive
 from tests.conftest import cases
+from tests.peers.value_vectors import ValueVectors
 from tests.strategies import POLICIES
 
 
@@ -110,7 +111,7 @@ def test_agree_sets_follow_the_rows(nulls, data):
 
 
 def wanted(nulls, most, **error):
-    return Wanted.of(("key", "fd"), nulls, most, **error)
+    return SearchOptions.of(("key", "fd"), nulls, most, **error)
 
 
 def expected(table, nulls, most, **error):
@@ -133,8 +134,8 @@ def strategy(request, monkeypatch):
 def test_exact_rules_follow_the_rows(nulls, strategy, data):
     columns, most = data.draw(st.integers(1, 4)), data.draw(st.sampled_from([None, 0, 1, 2]))
     table = Table(columns)
-    found = TableRules(columns, wanted(nulls, most), most_pairs=1e9 if strategy == "counted" else -1)
-    copy = TableRules(columns, wanted(nulls, most), most_pairs=1e9 if strategy == "counted" else -1)
+    found = FdMaintainer(columns, wanted(nulls, most), most_pairs=1e9 if strategy == "counted" else -1)
+    copy = FdMaintainer(columns, wanted(nulls, most), most_pairs=1e9 if strategy == "counted" else -1)
     for deletes, inserts in data.draw(changes(columns)):
         moved = table.change(deletes, inserts)
         if found.witnessed is not None and strategy == "validated":
@@ -154,7 +155,7 @@ def test_approximate_rules_follow_the_rows(nulls, error, strategy, data):
     columns, most = data.draw(st.integers(1, 3)), data.draw(st.sampled_from([None, 0, 1, 2]))
     allowed = {"max_error": data.draw(st.sampled_from([0.01, 0.1, 0.25, 0.5])), "error": error}
     table = Table(columns)
-    found = TableRules(columns, wanted(nulls, most, **allowed), most_pairs=1e9 if strategy == "counted" else -1)
+    found = FdMaintainer(columns, wanted(nulls, most, **allowed), most_pairs=1e9 if strategy == "counted" else -1)
     for deletes, inserts in data.draw(changes(columns))[:3]:
         if len(table.rows) + len(inserts) > 7:
             inserts = inserts[:1]
@@ -263,7 +264,7 @@ def test_the_tree_of_figure_3():
 def test_the_rules_of_the_introduction():
     """X -> FN of the first four rows: from LN, P and LN, S; the paper leaves out the empty agree-set and finds no more
     than these two."""
-    found = TableRules(4, Wanted.of(("fd",)))
+    found = FdMaintainer(4, SearchOptions.of(("fd",)))
     found.follow(moved([], [1, 2, 3, 4], []))
     texts = found.collapsed().ruleset(COLUMNS, None).texts()
     assert [text for text in texts if text.endswith("-> FN")] == ["LN, P -> FN", "LN, S -> FN"]
@@ -312,7 +313,7 @@ def test_values_as_short_numbers(distinct):
 def test_columns_that_stand_for_each_other_come_apart(data):
     """Copies of two columns, some of which are changed in some rows: what came and went is the difference."""
     table = Table(5)
-    found = TableRules(5, wanted("equal", None))
+    found = FdMaintainer(5, wanted("equal", None))
     before, held = found.collapsed(), set()
     for _ in range(data.draw(st.integers(2, 4))):
         rows = []
@@ -361,8 +362,8 @@ def test_many_words(columns, nulls):
     """A few interesting columns among copies of a constant and of each other: any rule over them can be checked."""
     rng = np.random.default_rng(columns)
     interesting = [0, 63, 64, columns // 2, columns - 1]
-    table, found = Table(columns), TableRules(columns, wanted(nulls, None))
-    tall = TableRules(columns, wanted(nulls, None), most_pairs=-1)
+    table, found = Table(columns), FdMaintainer(columns, wanted(nulls, None))
+    tall = FdMaintainer(columns, wanted(nulls, None), most_pairs=-1)
     for step in range(4):
         rows = []
         for _ in range(6):
@@ -396,7 +397,7 @@ def random_table(rows, columns, most, seed=0):
 @pytest.mark.parametrize("most_pairs", [1e12, -1])
 def test_a_partial_result_is_true(most_pairs, error):
     change = random_table(40, 12, 3)
-    whole = TableRules(12, wanted("equal", 4, **error), most_pairs=most_pairs)
+    whole = FdMaintainer(12, wanted("equal", 4, **error), most_pairs=most_pairs)
     whole.follow(change)
     everything = set(whole.collapsed().ruleset([*"abcdefghijkl"], None))
 
@@ -409,7 +410,7 @@ def test_a_partial_result_is_true(most_pairs, error):
                 self.ended = "test"
             return super().spent()
 
-    some = TableRules(12, wanted("equal", 4, **error), most_pairs=most_pairs)
+    some = FdMaintainer(12, wanted("equal", 4, **error), most_pairs=most_pairs)
     some.follow(change, Ending())
     assert set(some.collapsed().ruleset([*"abcdefghijkl"], None)) < everything
 
@@ -423,7 +424,7 @@ def test_the_pair_that_decided(nulls, most_pairs, data):
     is left of one that broke."""
     columns = data.draw(st.integers(2, 4))
     table = Table(columns)
-    found = TableRules(columns, wanted(nulls, None), most_pairs=most_pairs)
+    found = FdMaintainer(columns, wanted(nulls, None), most_pairs=most_pairs)
     schema = Schema(tuple(Column(name, Kind.INTEGER) for name in table.names))
     for deletes, inserts in data.draw(changes(columns)):
         before, old = rules_of(found, table), dict(table.rows)

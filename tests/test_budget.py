@@ -14,15 +14,17 @@ from hypothesis import strategies as st
 import holdfast as hf
 from holdfast.cli.main import status_of
 from holdfast.discover import found_within
-from holdfast.discovery import agree_set, cover, denial, evidence, near_cover, slices, space
+from holdfast.discovery import pair_sets, slices
 from holdfast.discovery.budget import Budget, spans
 from holdfast.discovery.database import Searched
-from holdfast.discovery.inclusion import Inclusions
-from holdfast.discovery.rank import NOT_ALL_RANKED
-from holdfast.discovery.wanted import Wanted
-from holdfast.discovery.wide_inclusion import WideInclusions
+from holdfast.discovery.dc import denial, evidence, predicate_space
+from holdfast.discovery.hitting_sets import minimal, near
+from holdfast.discovery.ind.inclusions import Inclusions
+from holdfast.discovery.ind.wide_inclusions import WideInclusions
+from holdfast.discovery.search_options import SearchOptions
+from holdfast.encoded_tables import EncodedTables
 from holdfast.executors.executor import Cancelled
-from holdfast.loaded import Loaded
+from holdfast.ranking.rank import NOT_ALL_RANKED
 from holdfast.rules.plain import plain_minimal, plain_within
 from holdfast.table.options import Choices
 from tests import naive
@@ -48,8 +50,8 @@ class Ticking:
 def small_slices():
     """Everything that is done in slices, in the smallest ones."""
     changed = {
-        agree_set: {"_FIRST_PAIRS": 4, "_SLICE_SECONDS": 1e-12, "_TILES": 1, "AT_ONCE": 3},
-        cover: {
+        pair_sets: {"_FIRST_PAIRS": 4, "_SLICE_SECONDS": 1e-12, "_TILES": 1, "AT_ONCE": 3},
+        minimal: {
             "_STEPS": 3,
             "_FEWEST_STEPS": 1,
             "_EDGES": 8,
@@ -61,9 +63,9 @@ def small_slices():
         },
         denial: {"_AT_ONCE": 2, "_ASKED": 1},
         evidence: {"AT_ONCE": 3},
-        near_cover: {"_PAIRS": 8, "AT_ONCE": 3},
+        near: {"_PAIRS": 8, "AT_ONCE": 3},
         slices: {"AT_ONCE": 3},
-        space: {"AT_ONCE": 3, "_PAIRS_AT_ONCE": 2},
+        predicate_space: {"AT_ONCE": 3, "_PAIRS_AT_ONCE": 2},
     }
     before = {module: {name: getattr(module, name) for name in names} for module, names in changed.items()}
     try:
@@ -91,7 +93,7 @@ def looked(tables, wanted, seconds, *, plain=False):
     """What is found until a ticking clock has been looked at so often, and the clock."""
     clock = Ticking()
     budget = Budget(seconds, divided=True, clock=clock)
-    rules = found_within(budget, lambda: Loaded.of(tables, Choices(), budget), wanted, plain=plain)
+    rules = found_within(budget, lambda: EncodedTables.of(tables, Choices(), budget), wanted, plain=plain)
     return rules, clock
 
 
@@ -125,13 +127,13 @@ def test_slices_look_at_the_clock_between_them():
 def test_comparing_edges_looks_at_the_clock_as_they_grow():
     """However many are kept: the edges of a slice are compared with those that were kept in it, too."""
     rng = np.random.default_rng(0)
-    edges = cover.pack(rng.random((6000, 64)) < rng.uniform(0.4, 0.6, (6000, 1)))
-    clock, before = Ticking(), cover._COMPARED
-    cover._COMPARED = 100_000
+    edges = minimal.pack(rng.random((6000, 64)) < rng.uniform(0.4, 0.6, (6000, 1)))
+    clock, before = Ticking(), minimal._COMPARED
+    minimal._COMPARED = 100_000
     try:
-        kept = cover.smallest(edges, Budget(10**6, clock=clock))
+        kept = minimal.smallest(edges, Budget(10**6, clock=clock))
     finally:
-        cover._COMPARED = before
+        minimal._COMPARED = before
     assert len(kept) > 5000 and clock.looks > 6000 * len(kept) / 2 / 100_000
 
 
@@ -144,7 +146,7 @@ def test_slices_change_nothing(evidence_of, max_error, seed, rows):
     if max_error and evidence_of == "lean":
         return
     tables = two_tables(seed, rows)
-    wanted = Wanted.of(KINDS, max_size=SMALL, max_error=max_error, evidence=evidence_of)
+    wanted = SearchOptions.of(KINDS, max_size=SMALL, max_error=max_error, evidence=evidence_of)
     expected, _ = looked(tables, wanted, None)
     with small_slices():
         found, clock = looked(tables, wanted, 10**9)
@@ -156,7 +158,7 @@ def test_slices_change_nothing(evidence_of, max_error, seed, rows):
 def test_what_is_known_when_time_is_up(options):
     """Whenever it ends: every rule is one of all rules, a kind that is said to be searched has all of its rules, what
     is missing is said to be unfinished, and soon after the end everything has returned."""
-    tables, wanted = two_tables(rows=10), Wanted.of(KINDS, max_size=SMALL, **options)
+    tables, wanted = two_tables(rows=10), SearchOptions.of(KINDS, max_size=SMALL, **options)
     with small_slices():
         everything, clock = looked(tables, wanted, 10**9)
         assert everything.complete and not everything.unfinished
@@ -179,7 +181,7 @@ def test_no_phase_begins_after_the_end():
     """With no time at all nothing is read but the first bytes, and nothing is searched."""
     told = []
     budget = Budget(0.0, lambda what, share: told.append(what), divided=True)
-    rules = found_within(budget, lambda: Loaded.of(two_tables(), Choices(), budget), Wanted.of(KINDS))
+    rules = found_within(budget, lambda: EncodedTables.of(two_tables(), Choices(), budget), SearchOptions.of(KINDS))
     assert told == ["reading"] and not len(rules) and not rules.searched
     assert rules.data.unread == ("r", "s") and "not read: r, s" in rules.limits
     assert rules.best() == [] and rules.foreign_keys == [] and len(rules.row_rules) == 0
@@ -190,7 +192,7 @@ def test_keys_do_not_wait_for_what_explodes():
     rng = np.random.default_rng(0)
     wide = pa.table({f"c{i}": rng.integers(0, 50, 60) for i in range(14)})
     with small_slices():
-        rules, clock = looked(wide, Wanted.of(("key", "fd", "order", "dc"), max_size=2), 40_000)
+        rules, clock = looked(wide, SearchOptions.of(("key", "fd", "order", "dc"), max_size=2), 40_000)
     assert {some.kind for some in rules.searched} == {"key", "fd"} and rules.left > 0
     assert {some.kind for some in rules.unfinished} == {"order", "dc"}
     assert len(rules.of("key")) and clock.looks <= 40_000 + LOOKS_AFTER
@@ -213,7 +215,7 @@ def test_ranking_ends_in_time():
 def test_constraints_as_in_the_papers_within_a_budget():
     """Of a search that did not finish, or where time was up while operators were strengthened, each rule is still one
     of the answer; that it is not all is said."""
-    table, wanted = two_tables(3, 12)["r"], Wanted.of(("dc",), cross_columns=False)
+    table, wanted = two_tables(3, 12)["r"], SearchOptions.of(("dc",), cross_columns=False)
     whole, clock = looked(table, wanted, 10**9, plain=True)
     assert whole.complete and len(whole) > len(looked(table, wanted, 10**9)[0])
     partial = 0
@@ -237,9 +239,9 @@ def test_the_widest_inclusions_that_are_proven():
     tables = {"r": pa.table(base).slice(0, 10), "s": pa.table(base)}
     database = {name: table.to_pylist() for name, table in tables.items()}
     groups = {(name, column): "numbers" for name in tables for column in base}
-    loaded = Loaded.of(tables, Choices())
+    loaded = EncodedTables.of(tables, Choices())
     codes = {name: rows.codes() for name, rows in loaded.rows.items()}
-    unary = Inclusions(loaded.schemas, loaded.words)
+    unary = Inclusions(loaded.schemas, loaded.dictionary)
     unary.load(codes)
     expected, told = naive.wide_inds(database, groups), 0
     for seconds in (1, 5, 20, 60, 150, 400, 1000, 10**9):
@@ -308,7 +310,7 @@ def test_csv_tells_on_stderr_and_in_a_column(orders, capsys, monkeypatch):
     assert status_of(["discover", orders, "--format", "csv", *AT_ONCE]) == 0
     out, err = capsys.readouterr()
     assert out.strip() == "id,kind,table,text,error,support,sentence,finished" and "not complete" in err
-    from holdfast.discovery.fd import FdRules
+    from holdfast.discovery.fd.exact import FdRules
 
     follow = FdRules._follow
 

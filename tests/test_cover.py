@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.discovery import cover as covering
 from holdfast.discovery.budget import Budget
-from holdfast.discovery.cover import Groups, covers_after, minimal_covers, smallest
+from holdfast.discovery.hitting_sets import minimal as covering
+from holdfast.discovery.hitting_sets.minimal import Groups, hitting_sets_after, minimal_hitting_sets, smallest
 from holdfast.rules.masks import mask_of, none
 from tests.conftest import cases
 
@@ -51,7 +51,7 @@ def test_all_minimal_covers(spread, data):
     places = [spread * i for i in range(7)]
     edges, bits = data.draw(families(places)), places[-1] + 1
     most = data.draw(st.sampled_from([None, 0, 1, 2, 3]))
-    found = minimal_covers(masks(edges, bits), bits, most)
+    found = minimal_hitting_sets(masks(edges, bits), bits, most)
     assert len(found) == len(sets(found, bits))
     assert sets(found, bits) == naive(edges, places, most)
 
@@ -63,9 +63,9 @@ def test_covers_follow_their_edges(spread, data):
     places = [spread * i for i in range(7)]
     bits, most = places[-1] + 1, data.draw(st.sampled_from([None, 1, 2, 3]))
     before, after = data.draw(families(places)), data.draw(families(places))
-    covers = minimal_covers(masks(before, bits), bits, most)
+    covers = minimal_hitting_sets(masks(before, bits), bits, most)
     gone, new = masks(before - after, bits), masks(after - before, bits)
-    found = covers_after(covers, gone, new, masks(after, bits), bits, most)
+    found = hitting_sets_after(covers, gone, new, masks(after, bits), bits, most)
     assert len(found) == len(sets(found, bits))
     assert sets(found, bits) == naive(after, places, most)
 
@@ -80,16 +80,16 @@ def test_the_smallest_edges(edges):
 def test_covers_within_some_vertices(data):
     places = list(range(7))
     edges, some = data.draw(families(places)), data.draw(st.sets(st.sampled_from(places)))
-    found = minimal_covers(masks(edges, 7), 7, within=mask_of(some, 7))
+    found = minimal_hitting_sets(masks(edges, 7), 7, within=mask_of(some, 7))
     assert sets(found, 7) == naive({e & some for e in edges}, sorted(some))
 
 
 def test_a_spent_budget_ends_the_search_with_what_was_found():
     edges = masks([{2 * i, 2 * i + 1} for i in range(18)], 36)  # 2^18 covers
-    some = minimal_covers(edges, 36, budget=Budget(0.0))
+    some = minimal_hitting_sets(edges, 36, budget=Budget(0.0))
     assert 0 < len(some) < 2**18
     assert all((some & edge).any(axis=1).all() for edge in edges)
-    assert len(minimal_covers(edges, 36)) == 2**18
+    assert len(minimal_hitting_sets(edges, 36)) == 2**18
 
 
 @given(data=st.data())
@@ -98,6 +98,6 @@ def test_covers_of_few_groups_from_some_edges(data):
     """Where edges are many, those of a sample are tried on all."""
     bits, groups = 9, Groups(np.arange(9) // 3, data.draw(st.sampled_from([1, 2, 3])))
     edges = smallest(masks(data.draw(st.sets(st.frozensets(st.integers(0, bits - 1), min_size=1), max_size=40)), bits))
-    expected = sets(minimal_covers(edges, bits, groups=groups), bits)
+    expected = sets(minimal_hitting_sets(edges, bits, groups=groups), bits)
     with patch.object(covering, "_MANY", 2), patch.object(covering, "_SAMPLE", 1):
-        assert sets(minimal_covers(edges, bits, groups=groups), bits) == expected
+        assert sets(minimal_hitting_sets(edges, bits, groups=groups), bits) == expected

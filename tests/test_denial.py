@@ -14,13 +14,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import holdfast as hf
-from holdfast.discovery.agree_set import Moved
-from holdfast.discovery.clash import Clashes
-from holdfast.discovery.evidence import Evidence, expected_clues
-from holdfast.discovery.evidence_rules import EvidenceRules
+from holdfast.discovery.dc.clashes import Clashes
+from holdfast.discovery.dc.evidence import Evidence, expected_clues
+from holdfast.discovery.dc.maintainer import DcMaintainer
+from holdfast.discovery.dc.predicate_space import PredicateSpace, cross_pairs
+from holdfast.discovery.pair_sets import Moved
 from holdfast.discovery.row_rules import row_rules
-from holdfast.discovery.space import Space, cross_pairs
-from holdfast.discovery.wanted import Wanted
+from holdfast.discovery.search_options import SearchOptions
 from holdfast.executors.spark import SparkExecutor
 from holdfast.rules.masks import mask_of, unpack
 from holdfast.rules.operator import Op, Weak
@@ -77,7 +77,7 @@ def spaces(draw, most_columns=3):
 def test_what_pairs_lack(nulls, told):
     """Each clue against the comparisons of its pair, and the number of pairs."""
     schema, codes, pairs = told
-    space = Space.of(schema, nulls, pairs)
+    space = PredicateSpace.of(schema, nulls, pairs)
     evidence = Evidence(space)
     evidence.merge(evidence.delta(moved(codes[:, :0], codes)))
     rows = rows_of(codes, schema.names)
@@ -117,12 +117,14 @@ def test_rules_follow_the_rows(nulls, kind, data):
     names = [(schema.names[a], schema.names[b]) for a, b in pairs] if kind == "dc" else False
     max_error = data.draw(st.sampled_from([0.0, 0.0, 0.1, 0.4]))
     evidence = "counted" if max_error else data.draw(st.sampled_from(["counted", "lean"]))
-    wanted = Wanted.of((kind,), nulls, max_size=most, max_error=max_error, cross_columns=names, evidence=evidence)
-    rules = EvidenceRules(schema, wanted)
+    wanted = SearchOptions.of(
+        (kind,), nulls, max_size=most, max_error=max_error, cross_columns=names, evidence=evidence
+    )
+    rules = DcMaintainer(schema, wanted)
     rules.follow(moved(codes[:, :0], codes))
     ids, next_id = np.arange(codes.shape[1]), codes.shape[1]
     for _ in range(data.draw(st.integers(1, 3))):
-        space = Space.of(schema, nulls, pairs if kind == "dc" else ())
+        space = PredicateSpace.of(schema, nulls, pairs if kind == "dc" else ())
         found = set(rules.rules)
         expected = expected_rules(kind, space, codes, most, max_error)
         assert found == expected
@@ -146,7 +148,7 @@ def test_rules_follow_the_rows(nulls, kind, data):
 def test_a_clash_is_a_pair_that_satisfies_a_conjunction(nulls, data):
     """Any conjunction of weak atoms: a pair is found that satisfies it, or no pair does."""
     schema, codes, pairs = data.draw(spaces())
-    space = Space.of(schema, nulls, pairs)
+    space = PredicateSpace.of(schema, nulls, pairs)
     rows = codes.shape[1]
     chosen = data.draw(st.sets(st.integers(0, len(space.atoms) - 1), min_size=1, max_size=6))
     atoms = mask_of(chosen, len(space.atoms))[0]
@@ -173,10 +175,11 @@ def test_a_clash_is_a_pair_that_satisfies_a_conjunction(nulls, data):
 def test_constraints_that_are_minimal_by_their_predicates(nulls, told):
     schema, codes, pairs = told
     names = [(schema.names[a], schema.names[b]) for a, b in pairs]
-    rules = EvidenceRules(schema, Wanted.of(("dc",), nulls, max_size=2, cross_columns=names))
+    rules = DcMaintainer(schema, SearchOptions.of(("dc",), nulls, max_size=2, cross_columns=names))
     rules.follow(moved(codes[:, :0], codes))
     comparisons = [
-        (schema.names[c.left], schema.names[c.right], c.ordered) for c in Space.of(schema, nulls, pairs).comparisons
+        (schema.names[c.left], schema.names[c.right], c.ordered)
+        for c in PredicateSpace.of(schema, nulls, pairs).comparisons
     ]
     assert set(plain_minimal(rules.rules, schema)) == naive.plain_dcs(
         rows_of(codes, schema.names), comparisons, nulls, 2
@@ -188,7 +191,7 @@ def test_clashes_of_many_conjunctions(nulls):
     """Conjunctions of several comparisons, on tables in which few pairs satisfy them."""
     rng = np.random.default_rng(1)
     schema = Schema(tuple(Column(f"c{i}", Kind.INTEGER) for i in range(4)))
-    space = Space.of(schema, nulls, [(0, 1)])
+    space = PredicateSpace.of(schema, nulls, [(0, 1)])
     found = []
     for _ in range(150):
         codes = rng.integers(0, 5, (4, 9))
@@ -214,7 +217,7 @@ WEAKEST = [(Op.LE,), (Op.GE,), (Op.NE,), (Op.LE, Op.NE), (Op.GE, Op.NE), (Op.LE,
 def test_a_clash_with_the_second_least():
     """t.b <= s.a in rows of one c: row 1 has the least b and the only a above any, but is not its own partner."""
     codes = np.array([[5, 3, 9, 10], [0, 6, 0, 0], [0, 0, 0, 0]])
-    space = Space.of(schema_of([Kind.INTEGER] * 3), "equal", [(0, 1)])
+    space = PredicateSpace.of(schema_of([Kind.INTEGER] * 3), "equal", [(0, 1)])
     (crossed,) = (i for i, c in enumerate(space.comparisons) if (c.left, c.right) == (0, 1))
     atoms = [space.atoms.index((i, Op.LE)) for i in (2, crossed)]
     assert Clashes(space, codes).pair(mask_of(atoms, len(space.atoms))[0]) == (0, 1)
@@ -222,7 +225,7 @@ def test_a_clash_with_the_second_least():
 
 def test_a_clash_of_two_nulls():
     """Under `distinct` they differ."""
-    space = Space.of(schema_of([Kind.TEXT]), "distinct")
+    space = PredicateSpace.of(schema_of([Kind.TEXT]), "distinct")
     atoms = mask_of([space.atoms.index((0, Op.NE))], len(space.atoms))[0]
     assert Clashes(space, np.array([[NULL, NULL]])).pair(atoms) is not None
     assert Clashes(space, np.array([[7, 7]])).pair(atoms) is None
@@ -267,7 +270,7 @@ def test_many_sets_of_one_word():
     rng = np.random.default_rng(0)
     codes = rng.integers(0, 4, (14, 400))
     schema = Schema(tuple(Column(f"c{i}", Kind.INTEGER) for i in range(14)))
-    space = Space.of(schema, "equal")
+    space = PredicateSpace.of(schema, "equal")
     evidence = Evidence(space)
     evidence.merge(evidence.delta(moved(codes[:, :0], codes)))
     assert len(evidence) > 20_000 and evidence.counts.sum() == 400 * 399 // 2
@@ -297,12 +300,12 @@ def test_what_is_too_much_to_count():
     codes = rng.integers(0, 50, (2, 3000))
     schema = schema_of([Kind.INTEGER, Kind.INTEGER])
     for options, lean in (({}, True), ({"evidence": "counted"}, False), ({"max_error": 0.1}, False)):
-        rules = EvidenceRules(schema, Wanted.of(("dc",), **options), most_pairs=1000)
+        rules = DcMaintainer(schema, SearchOptions.of(("dc",), **options), most_pairs=1000)
         rules.follow(moved(codes[:, :0], codes))
         assert (rules.lean is not None) == lean
-    assert expected_clues(Space.of(schema, "equal"), codes) < 20
+    assert expected_clues(PredicateSpace.of(schema, "equal"), codes) < 20
     wide = Schema(tuple(Column(f"c{i}", Kind.INTEGER) for i in range(30)))
-    assert expected_clues(Space.of(wide, "equal"), rng.integers(0, 50, (30, 3000))) > 4_000_000
+    assert expected_clues(PredicateSpace.of(wide, "equal"), rng.integers(0, 50, (30, 3000))) > 4_000_000
 
 
 @pytest.mark.spark
@@ -311,7 +314,7 @@ def test_evidence_on_spark(spark, tmp_path):
     rng = np.random.default_rng(0)
     codes = rng.integers(0, 6, (3, 400))
     codes[1, :40] = NULL
-    space = Space.of(schema_of([Kind.INTEGER, Kind.INTEGER, Kind.TEXT]), "sql", [(0, 1)])
+    space = PredicateSpace.of(schema_of([Kind.INTEGER, Kind.INTEGER, Kind.TEXT]), "sql", [(0, 1)])
     mine, theirs = Evidence(space), Evidence(space, SparkExecutor(spark, tmp_path), few_pairs=0, pairs_per_tile=20_000)
     for change in (moved(codes[:, :0], codes[:, :350]), moved(codes[:, 50:350], codes[:, 350:], codes[:, :50])):
         for evidence in (mine, theirs):
@@ -330,8 +333,8 @@ def test_lean_evidence_on_spark(spark, tmp_path):
     schema = schema_of([Kind.INTEGER, Kind.INTEGER, Kind.INTEGER])
     found = {}
     for how, executor in (("counted", None), ("lean", SparkExecutor(spark, tmp_path))):
-        wanted = Wanted.of(("order", "dc"), "sql", cross_columns=[("b", "a c")], max_size=2, evidence=how)
-        rules = EvidenceRules(schema, wanted, executor)
+        wanted = SearchOptions.of(("order", "dc"), "sql", cross_columns=[("b", "a c")], max_size=2, evidence=how)
+        rules = DcMaintainer(schema, wanted, executor)
         ids = np.arange(300)
         for gone, new, stay in (([], ids[:280], []), ([], ids[280:], ids[:280]), (ids[:290], [], ids[290:])):
             some = [np.array(part, np.int64) for part in (gone, new, stay)]

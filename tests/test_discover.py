@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 import holdfast as hf
 from holdfast.cli.main import status_of
-from holdfast.discovery.agree_set import Moved
-from holdfast.discovery.table_rules import TableRules
+from holdfast.discovery.fd.maintainer import FdMaintainer
+from holdfast.discovery.pair_sets import Moved
 from holdfast.errors import HoldfastError, RuleError
 from holdfast.executors.threads import ThreadExecutor
 from holdfast.generate.tax import tax
@@ -294,7 +294,7 @@ def on_spark(spark, tmp_path):
 
 def sent_away(columns, asked, executor, strategy):
     """Everything goes to the executor, however little it is."""
-    found = TableRules(columns, asked, executor, most_pairs=1e12 if strategy == "counted" else -1)
+    found = FdMaintainer(columns, asked, executor, most_pairs=1e12 if strategy == "counted" else -1)
     if strategy == "counted":
         found.counted.few_pairs = 0
     else:
@@ -326,7 +326,7 @@ def test_larger_tables_on_spark(on_spark, strategy):
     spans = (np.arange(50), np.arange(5000, 6000), np.arange(50, 5000))
     second = Moved(*(x for span in spans for x in (span, np.ascontiguousarray(codes[:, span]))))
     there = sent_away(5, wanted("equal", None), on_spark, strategy)
-    here = TableRules(5, wanted("equal", None), ThreadExecutor(2))
+    here = FdMaintainer(5, wanted("equal", None), ThreadExecutor(2))
     for change in (first, second):
         here.follow(change)
         there.follow(change)

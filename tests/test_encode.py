@@ -14,12 +14,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.errors import Place, SchemaError, ValueRefused
+from holdfast.errors import Location, SchemaError, ValueRefused
 from holdfast.rules.operator import Op
 from holdfast.table.compare import common_codes, comparable, mark
 from holdfast.table.dictionary import NULL, TextDictionary
 from holdfast.table.encode import decode_table, encode_table
-from holdfast.table.few import FewRows
+from holdfast.table.fast_rows import FewRows
 from holdfast.table.floats import float_codes, float_values
 from holdfast.table.kind import Kind
 from holdfast.table.parse import infer_column, parse_one, parse_strings
@@ -36,7 +36,7 @@ def encode(column: Column, values: list[object], type_: pa.DataType | None = Non
 
 def codes_of(column: Column, values: list[object]) -> np.ndarray:
     encoded = encode(column, values)
-    encoded.require_clean(Place("test"))
+    encoded.require_clean(Location("test"))
     return encoded.codes[0]
 
 
@@ -55,10 +55,10 @@ def test_codes_compare_as_values(left, right):
             common_codes(left, np.array([0]), right, np.array([0]))
         return
     pairs = list(itertools.product(hs.pool(left), hs.pool(right)))
-    words = TextDictionary()
+    dictionary = TextDictionary()
     schema = Schema((Column("l", left.kind, left.scale), Column("r", right.kind, right.scale)))
     rows = [{"l": a, "r": b} for a, b in pairs]
-    encoded = encode_table(schema, hs.to_arrow(schema, rows), words)
+    encoded = encode_table(schema, hs.to_arrow(schema, rows), dictionary)
     a, b = common_codes(left, encoded.codes[0], right, encoded.codes[1])
     ops = list(Op) if left.kind.ordered else [Op.EQ, Op.NE]
     for i, (x, y) in enumerate(pairs):
@@ -124,11 +124,11 @@ def test_nan_and_days_that_no_timestamp_reaches_are_above_everything():
 @settings(max_examples=cases(200))
 def test_decode_inverts_encode(table):
     schema, rows = table
-    words = TextDictionary()
+    dictionary = TextDictionary()
     arrow = hs.to_arrow(schema, rows)
-    encoded = encode_table(schema, arrow, words)
+    encoded = encode_table(schema, arrow, dictionary)
     assert not encoded.problems
-    back = decode_table(schema, encoded.codes, words).to_pylist()
+    back = decode_table(schema, encoded.codes, dictionary).to_pylist()
     for was, is_ in zip(rows, back, strict=True):
         for name in schema.names:
             both_null = was[name] is None and is_[name] is None
@@ -172,7 +172,7 @@ def test_values_without_a_code_are_refused_by_name(column, value, type_, reason)
     )
     encoded = encode_table(Schema((column,)), pa.table({"a": array}), TextDictionary())
     with pytest.raises(ValueRefused, match=rf"^here, row 2, column 'a': .*{reason}"):
-        encoded.require_clean(Place("here"))
+        encoded.require_clean(Location("here"))
     assert encoded.codes[0].tolist() == [NULL, NULL]
 
 
@@ -229,32 +229,32 @@ def test_categories_are_encoded_like_texts(texts, more):
 @given(batches=st.lists(st.lists(st.one_of(st.none(), st.text(max_size=20)), max_size=30), max_size=6))
 @settings(max_examples=cases(100))
 def test_the_dictionary_is_a_dictionary(batches):
-    words, model = TextDictionary(), {}
+    dictionary, model = TextDictionary(), {}
     for batch in batches:
-        before = len(words)
-        codes = words.encode(pa.array(batch, pa.string()))
+        before = len(dictionary)
+        codes = dictionary.encode(pa.array(batch, pa.string()))
         for text in batch:
             if text is not None:
                 model.setdefault(text, len(model))
         assert codes.tolist() == [NULL if text is None else model[text] for text in batch]
-        copy = TextDictionary.from_arrays(words.to_arrays(0, before))
-        copy.merge(words.to_arrays(before))
+        copy = TextDictionary.from_arrays(dictionary.to_arrays(0, before))
+        copy.merge(dictionary.to_arrays(before))
         assert copy.strings().to_pylist() == list(model)
         copy._check()
-    words._check()
-    assert [words.find(text) for text in model] == list(range(len(model)))
-    assert words.find("nowhere to be found") is None and len(words) == len(model)
-    words.truncate(len(model) // 2)
-    words._check()
-    assert words.strings().to_pylist() == list(model)[: len(model) // 2]
+    dictionary._check()
+    assert [dictionary.find(text) for text in model] == list(range(len(model)))
+    assert dictionary.find("nowhere to be found") is None and len(dictionary) == len(model)
+    dictionary.truncate(len(model) // 2)
+    dictionary._check()
+    assert dictionary.strings().to_pylist() == list(model)[: len(model) // 2]
 
 
 def test_the_dictionary_grows_and_reads_slices():
     texts = [f"{'long ' * (i % 9)}{i}" for i in range(5000)]
-    words = TextDictionary()
-    words.encode(pa.array(texts)[4000:])
-    assert words.encode(pa.array(texts)[4000:4003]).tolist() == [0, 1, 2]
-    assert words.decode(np.array([999, NULL, 0])).to_pylist() == [texts[4999], None, texts[4000]]
+    dictionary = TextDictionary()
+    dictionary.encode(pa.array(texts)[4000:])
+    assert dictionary.encode(pa.array(texts)[4000:4003]).tolist() == [0, 1, 2]
+    assert dictionary.decode(np.array([999, NULL, 0])).to_pylist() == [texts[4999], None, texts[4000]]
 
 
 # --- text to kinds --------------------------------------------------------------------------------------------
@@ -371,11 +371,11 @@ def test_floats_as_numpy_writes_them_are_floats():
 @settings(max_examples=cases(300))
 def test_a_literal_stands_where_its_value_stands(data, column):
     value, literal = data.draw(st.sampled_from(hs.pool(column))), data.draw(hs.literals(column))
-    words = TextDictionary()
-    code = encode_table(Schema((column,)), pa.table({"a": pa.array([value], hs.narrow_type(column))}), words).codes[
-        0, 0
-    ]
-    place = mark(column, literal, words)
+    dictionary = TextDictionary()
+    code = encode_table(
+        Schema((column,)), pa.table({"a": pa.array([value], hs.narrow_type(column))}), dictionary
+    ).codes[0, 0]
+    place = mark(column, literal, dictionary)
     other = float(literal) if column.kind is Kind.FLOAT else literal
     for op in Op if column.kind.ordered else (Op.EQ, Op.NE):
         if place.exact:
@@ -398,20 +398,20 @@ def test_dates_far_away_are_exact():
 @given(data=st.data())
 @settings(max_examples=cases(300))
 def test_a_few_rows_are_encoded_as_tables_are(data):
-    """Plain values through either door: the same codes, and the same words behind the codes of text."""
+    """Plain values through either door: the same codes, and the same texts behind the codes of text."""
     schema, rows = data.draw(hs.tables(rows=6))
     tuples = [tuple(row[name] for name in schema.names) for row in rows]
-    words = TextDictionary()
-    codes = FewRows(schema, words).encode(tuples)
+    dictionary = TextDictionary()
+    codes = FewRows(schema, dictionary).encode(tuples)
     assert codes is not None and codes.flags.c_contiguous
     expected = encode_table(schema, hs.to_arrow(schema, rows), TextDictionary())
     for i, column in enumerate(schema.columns):
         if column.kind is not Kind.TEXT:
             assert codes[i].tolist() == expected.codes[i].tolist()
-    assert decode_table(schema, codes, words).column_names == list(schema.names)
+    assert decode_table(schema, codes, dictionary).column_names == list(schema.names)
     texts = [i for i, column in enumerate(schema.columns) if column.kind is Kind.TEXT]
     for i in texts:
-        assert words.decode(codes[i]).to_pylist() == [row[i] for row in tuples]
+        assert dictionary.decode(codes[i]).to_pylist() == [row[i] for row in tuples]
 
 
 @pytest.mark.parametrize(
@@ -425,5 +425,5 @@ def test_a_few_rows_are_encoded_as_tables_are(data):
     ],
 )  # fmt: skip
 def test_what_is_not_plain_is_left_to_the_general_encoder(type_, value):
-    words = TextDictionary()
-    assert FewRows(Schema.of(a=type_, b="text"), words).encode([(value, "x")]) is None and len(words) == 0
+    dictionary = TextDictionary()
+    assert FewRows(Schema.of(a=type_, b="text"), dictionary).encode([(value, "x")]) is None and len(dictionary) == 0

@@ -51,7 +51,6 @@ def place(tmp_path_factory):
         ("fastapi", ["serve", "book", "--port", "0"], "ui"),
         ("jinja2", ["report", "book"], "ui"),
         ("altair", ["report", "book"], "ui"),
-        ("pyroaring", ["check", "t.parquet", "--rule", "a -> b", "--index", "less_than"], "less-than"),
     ],
 )
 def test_a_missing_extra_is_one_line_with_the_command_that_brings_it(place, missing, command, extra):

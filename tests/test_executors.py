@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.arrays import to_buffer
-from holdfast.discovery.agree_set import AgreeSets
+from holdfast.discovery.fd.agree_sets import AgreeSets
 from holdfast.errors import HoldfastError
 from holdfast.executors.executor import Block, Bucket, Cancellation, Cancelled, load, parts_of
 from holdfast.executors.threads import ThreadExecutor

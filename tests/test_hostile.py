@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from holdfast import ParseError, RuleError, RuleFile, parse
 from holdfast.rules.bind import require_fits
-from holdfast.rules.grammar import MOST_CHARACTERS, MOST_PREDICATES, parse_filter
+from holdfast.rules.grammar import MAX_CHARACTERS, MAX_PREDICATES, parse_filter
 from holdfast.rules.jsonform import from_json, to_json
-from holdfast.rules.predicate import MOST_DIGITS, Constant
-from holdfast.rules.yaml_document import MOST_DEPTH
+from holdfast.rules.predicate import MAX_DIGITS, Constant
+from holdfast.rules.yaml_document import MAX_DEPTH
 from holdfast.table.schema import Schema
 from tests.conftest import cases
 
@@ -81,7 +81,7 @@ def test_a_number_beyond_the_bounds_is_an_error_that_points_at_it(number):
     for read, text in ((parse, f"not(t.a = 5 and t.b < {number})"), (parse_filter, f"t.a = 5 and t.b < {number}")):
         with pytest.raises(ParseError) as caught:
             read(text)
-        assert caught.value.position == text.index(number) and f"at most {MOST_DIGITS} digits" in str(caught.value)
+        assert caught.value.position == text.index(number) and f"at most {MAX_DIGITS} digits" in str(caught.value)
         assert len(str(caught.value)) < 500
 
 
@@ -121,9 +121,9 @@ _LONG = [
 ]
 
 
-@pytest.mark.parametrize("text", [*(p * (MOST_CHARACTERS // len(p)) for p in _REPEATED), *_LONG], ids=_named)
+@pytest.mark.parametrize("text", [*(p * (MAX_CHARACTERS // len(p)) for p in _REPEATED), *_LONG], ids=_named)
 def test_long_texts_are_read_or_refused(text):
-    assert len(text) <= MOST_CHARACTERS
+    assert len(text) <= MAX_CHARACTERS
     try:
         made = parse(text)
     except RuleError as error:
@@ -154,13 +154,13 @@ def test_each_token_is_matched_once(monkeypatch):
 
 def test_texts_and_conjunctions_have_bounds():
     with pytest.raises(ParseError, match="at most 100,000 characters"):
-        parse("key(" + "a" * MOST_CHARACTERS + ")")
-    parts = [f"t.a{i} = s.a{i}" for i in range(MOST_PREDICATES + 1)]
-    assert len(parse(f"not({' and '.join(parts[:-1])})").predicates) == MOST_PREDICATES
+        parse("key(" + "a" * MAX_CHARACTERS + ")")
+    parts = [f"t.a{i} = s.a{i}" for i in range(MAX_PREDICATES + 1)]
+    assert len(parse(f"not({' and '.join(parts[:-1])})").predicates) == MAX_PREDICATES
     with pytest.raises(ParseError, match="at most 1,000 predicates"):
         parse(f"not({' and '.join(parts)})")
     with pytest.raises(ParseError, match="at most 1,000 predicates"):
-        parse_filter(" and ".join(f"t.a{i} = 1" for i in range(MOST_PREDICATES + 1)))
+        parse_filter(" and ".join(f"t.a{i} = 1" for i in range(MAX_PREDICATES + 1)))
 
 
 def test_half_a_surrogate_pair_is_pointed_at():
@@ -210,10 +210,10 @@ _LAUGHS = "a: &a [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
         (_RULE + "owner: 2026-99-99\n", "line 3: '2026-99-99' cannot be read as timestamp"),
         (_RULE + "owner: !!bool maybe\n", "line 3: 'maybe' cannot be read as bool"),
         (_RULE + "owner: *nobody\n", "line 3: found undefined alias"),
-        (_RULE + "owner: " + "[" * 5000 + "\n", f"line 3: .*more than {MOST_DEPTH} deep"),
-        ('{"rules": ' + "[" * 5000 + "]" * 5000 + "}", f"line 1: .*more than {MOST_DEPTH} deep"),
-        ('{"rules": ' + '{"a": ' * 5000 + "1" + "}" * 5001, f"line 1: .*more than {MOST_DEPTH} deep"),
-        (_RULE + "owner:\n      " + "- " * 5000 + "\n", f"line 4: .*more than {MOST_DEPTH} deep"),
+        (_RULE + "owner: " + "[" * 5000 + "\n", f"line 3: .*more than {MAX_DEPTH} deep"),
+        ('{"rules": ' + "[" * 5000 + "]" * 5000 + "}", f"line 1: .*more than {MAX_DEPTH} deep"),
+        ('{"rules": ' + '{"a": ' * 5000 + "1" + "}" * 5001, f"line 1: .*more than {MAX_DEPTH} deep"),
+        (_RULE + "owner:\n      " + "- " * 5000 + "\n", f"line 4: .*more than {MAX_DEPTH} deep"),
         (_LAUGHS + "rules:\n  - rule: *i\n", "line 4: aliases stand for more than 100,000 values"),
         (_LAUGHS + "rules: *i\n", "line 4: aliases stand for more than 100,000 values"),
         ("rules: &a\n  - *a\n", "line 1: an alias refers to the value that it is part of"),

@@ -19,12 +19,12 @@ from hypothesis import strategies as st
 
 import holdfast as hf
 from holdfast.cli.main import status_of
-from holdfast.discovery.cells import Cells, Values
-from holdfast.discovery.filed_generator import FiledGenerator
-from holdfast.discovery.generator import Generator
-from holdfast.discovery.inclusion import Inclusions
-from holdfast.discovery.runs import Runs
-from holdfast.discovery.spread_generator import SpreadGenerator
+from holdfast.discovery.ind.cells import Cells, Values
+from holdfast.discovery.ind.filed_generator import FiledGenerator
+from holdfast.discovery.ind.generator import Generator
+from holdfast.discovery.ind.inclusions import Inclusions
+from holdfast.discovery.ind.runs import Runs
+from holdfast.discovery.ind.spread_generator import SpreadGenerator
 from holdfast.executors.spark import SparkExecutor
 from holdfast.executors.threads import ThreadExecutor
 from holdfast.rules.masks import unpack

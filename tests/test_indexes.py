@@ -15,9 +15,6 @@ from hypothesis import strategies as st
 import holdfast as hf
 from holdfast.indexes.box import BoxIndex
 from holdfast.indexes.box_arrays import check as check_box
-from holdfast.indexes.chain import Chain, ChainIndex, Chains, ranges
-from holdfast.indexes.less_than import LtTree
-from holdfast.indexes.named import INDEXES, index_named
 from holdfast.indexes.plan import compile_rule, group_rules
 from holdfast.indexes.rowtest import holds
 from holdfast.kernels import compiled
@@ -28,6 +25,9 @@ from holdfast.table.dictionary import NULL, TextDictionary
 from holdfast.table.schema import Schema
 from tests import strategies as hs
 from tests.conftest import cases
+from tests.peers import INDEXES
+from tests.peers.chain import Chain, ChainIndex, Chains, ranges
+from tests.peers.less_than import LtTree
 
 WIDE = Schema.of(a="integer", b="integer", c="integer", d="integer")
 RULES = [
@@ -84,7 +84,7 @@ def test_large_buckets(index, seed):
     if seed % 2:
         codes[rng.random(codes.shape) < 0.05] = NULL
     (group,) = group_rules([compile_rule(rule, WIDE, nulls)], WIDE)
-    index, truth = index_named(index)(group, TextDictionary()), violating(rule, codes, nulls)
+    index, truth = INDEXES[index](group, TextDictionary()), violating(rule, codes, nulls)
     live, state, limit = np.zeros(count, bool), set(), -1 if seed % 7 == 0 else 10**9
     order = rng.permutation(count)
     for part in np.array_split(order, rng.integers(2, 9)):
@@ -238,11 +238,6 @@ def test_very_many_violations_are_counted_by_sorted_blocks(text):
         gone = rng.choice(count, 20, replace=False)
         index.leave(gone, codes[:, gone], only_count)
         live[gone] = False
-
-
-def test_an_unknown_index_is_refused():
-    with pytest.raises(hf.HoldfastError, match="there is no index 'tree'; one of box, chain, less_than"):
-        index_named("tree")
 
 
 # --- IncDC, sections 5 and 6 ----------------------------------------------------------------------------------

@@ -12,11 +12,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import holdfast as hf
-from holdfast.discovery.agree_set import Moved
-from holdfast.discovery.foreign_keys import MOST_MISSING
+from holdfast.discovery.fd.maintainer import FdMaintainer
+from holdfast.discovery.pair_sets import Moved
 from holdfast.discovery.row_rules import row_rules
-from holdfast.discovery.table_rules import TableRules
-from holdfast.discovery.wanted import Wanted
+from holdfast.discovery.search_options import SearchOptions
+from holdfast.ranking.foreign_keys import MAX_MISSING
 from holdfast.rules.limit import exceeds, most_within
 from holdfast.table.dictionary import NULL
 from holdfast.table.kind import Kind
@@ -77,7 +77,7 @@ def test_every_kind_at_its_limit(most_pairs, shape, step):
     share = float(Fraction(g * (g - 1) + h * (h - 1), n * (n - 1)) + step * STEP)
     codes = np.array([[int(v[1:]) for v in table["a"]], table["b"]], np.int64)
     nobody = np.arange(0), codes[:, :0]
-    tables = TableRules(2, Wanted.of(("key", "fd"), max_error=share, error="g1"), most_pairs=most_pairs)
+    tables = FdMaintainer(2, SearchOptions.of(("key", "fd"), max_error=share, error="g1"), most_pairs=most_pairs)
     tables.follow(Moved(*nobody, np.arange(n), codes, *nobody))
     found = set(tables.collapsed().ruleset(["a", "b"], None))
     allowed = {"max_error": share, "error": "g1"}
@@ -148,7 +148,7 @@ def test_rules_about_rows_at_their_limit():
 
 def test_foreign_keys_at_their_limit():
     orders, customers = pa.table({"customer": [*range(70), *range(900, 930)]}), pa.table({"id": range(500)})
-    found = hf.foreign_keys({"orders": orders, "customers": customers}, most_missing=MOST_MISSING)
+    found = hf.foreign_keys({"orders": orders, "customers": customers}, most_missing=MAX_MISSING)
     assert [str(key.rule) for key in found] == ["orders.customer in customers.id"]
     orders = pa.table({"customer": [*range(71), *range(900, 929)]})
     found = hf.foreign_keys({"orders": orders, "customers": customers}, most_missing=0.29)  # 0.29 * 100 < 29

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import holdfast as hf
-from holdfast.discovery.interest import MOST_ROWS, TableMeasures, Weights
-from holdfast.discovery.rank import rank
-from holdfast.loaded import Loaded
+from holdfast.encoded_tables import EncodedTables
+from holdfast.ranking.interest import MAX_SAMPLED_ROWS, TableMeasures, Weights
+from holdfast.ranking.rank import rank
 from holdfast.rules.implication import implies
 from holdfast.rules.rule import as_dc
 from holdfast.rules.sentence import clash, sentence, standing
@@ -128,7 +128,7 @@ def test_expected_pairs_are_what_shuffled_columns_have():
 
 
 def test_more_rows_than_are_looked_at():
-    rows = 3 * MOST_ROWS
+    rows = 3 * MAX_SAMPLED_ROWS
     rules = hf.discover(
         pa.table({"id": np.arange(rows), "a": np.arange(rows) % 50, "b": np.arange(rows) % 10}), ("key", "fd")
     )
@@ -150,7 +150,7 @@ def test_the_best_rules_are_rules_and_say_nothing_twice(data):
 
 
 def test_ranking_of_some_rules_only():
-    loaded = Loaded.of(shop(), hf.discover.__globals__["Choices"]())
+    loaded = EncodedTables.of(shop(), hf.discover.__globals__["Choices"]())
     assert rank(hf.RuleSet(), {}) == [] and loaded.best(hf.RuleSet(), "equal") == []
 
 

@@ -94,10 +94,10 @@ def test_updates_of_types_that_do_not_go_together(book):
     ],
 )
 def test_bad_rows_in_a_list_are_refused(book, rows, message):
-    before = state(book), len(book._words)
+    before = state(book), len(book._dictionary)
     with pytest.raises(HoldfastError, match=message):
         book.apply(Change(inserts=rows))
-    assert (state(book), len(book._words)) == before
+    assert (state(book), len(book._dictionary)) == before
 
 
 def test_one_row_from_arrow_again_and_again(book):
@@ -156,10 +156,10 @@ def test_an_update_that_changes_nothing(book):
     ],
 )
 def test_contradictions_are_refused_whole(book, change, message):
-    before, words = state(book), len(book._words)
+    before, words = state(book), len(book._dictionary)
     with pytest.raises(ChangeRefused, match=message):
         book.apply(change)
-    assert state(book) == before and book.version == 0 and len(book._words) == words
+    assert state(book) == before and book.version == 0 and len(book._dictionary) == words
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,7 @@ import pyarrow as pa
 import pytest
 
 import holdfast as hf
-from holdfast.discovery.space import Space
-from holdfast.indexes.chain import Chains
+from holdfast.discovery.dc.predicate_space import PredicateSpace
 from holdfast.rules.implication import implies
 from holdfast.rules.masks import unpack
 from holdfast.rules.operator import Op
@@ -21,6 +20,7 @@ from holdfast.table.dictionary import TextDictionary
 from holdfast.table.encode import encode_table
 from holdfast.table.read import read, schema_of
 from tests import naive
+from tests.peers.chain import Chains
 
 NAMES = ["Name", "Date", "SSN", "NUM", "MS", "CH", "PH", "ST", "ZIP", "SAL", "RATE", "TXA", "STX", "CTX"]
 TAX = """
@@ -80,7 +80,7 @@ def test_example_3_the_evidence_of_a_pair():
     both = read(pa.concat_tables([BASE, INC_DC]).select(["SAL", "TXA", "RATE", "ST"]))
     schema = schema_of(both)
     codes = encode_table(schema, both.table, TextDictionary()).codes
-    space = Space.of(schema, "equal")
+    space = PredicateSpace.of(schema, "equal")
     lacks = unpack(space.lacks(space.clues(codes, np.array([[7, 1]]))), len(space.atoms))[0]
     names = schema.names
     satisfied = {

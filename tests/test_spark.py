@@ -17,7 +17,6 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 import holdfast as hf
 from holdfast.arrays import to_buffer
@@ -25,13 +24,7 @@ from holdfast.check import Found
 from holdfast.cli.main import status_of
 from holdfast.executors.executor import Block, Bucket, Cancellation, Cancelled, load
 from holdfast.executors.spark import SparkExecutor
-from holdfast.pipeline.encode import encode_frame
 from holdfast.table.change import read_feed
-from holdfast.table.dictionary import TextDictionary
-from holdfast.table.encode import decode_table, encode_table
-from holdfast.table.kind import Kind
-from tests import laws
-from tests import strategies as hs
 from tests.conftest import CASES, CONNECT
 from tests.test_executors import add_up, broken, count_pairs, slow
 from tests.test_violations import checked_stories, tells_what_it_changed
@@ -114,31 +107,6 @@ def test_real_histories_on_spark(executor, real_data, name, rules):
                 assert first.violations.removed(rule).equals(second.violations.removed(rule))
 
 
-@given(data=st.data())
-@settings(max_examples=CASES // 500 if CASES else 2, suppress_health_check=[*HealthCheck], derandomize=not CASES)
-def test_codes_are_those_of_the_process(executor, data):
-    """The same codes, but that words may be numbered otherwise; known words keep their codes."""
-    schema, rows = data.draw(hs.tables(rows=12, most=4))
-    table, words, here = laws.to_table(schema, rows), TextDictionary(), TextDictionary()
-    words.encode(pa.array(["x", "zz"]))
-    before = words.strings().to_pylist()
-    frame = executor.spark.createDataFrame(table, schema=to_spark(table))
-    codes = encode_frame(frame, schema, words, executor.directory).toArrow()
-    assert words.strings().to_pylist()[:2] == before and len(set(words.strings().to_pylist())) == len(words)
-    found = np.array([column.to_numpy() for column in codes.columns]).reshape(len(schema), table.num_rows)
-    expected = encode_table(schema, table, here).codes
-    assert decode_table(schema, found, words).equals(decode_table(schema, expected, here))
-    numbers = [i for i, column in enumerate(schema.columns) if column.kind is not Kind.TEXT]
-    assert found[numbers].tolist() == expected[numbers].tolist()
-
-
-def to_spark(table: pa.Table):
-    """Spark's names of Arrow's types, for tables without rows too."""
-    from pyspark.sql.pandas.types import from_arrow_schema
-
-    return from_arrow_schema(table.schema)
-
-
 def test_check_decides_where(spark, tmp_path, monkeypatch):
     table = pa.table({"a": [1, 1, 2], "b": ["x", "y", "z"]})
     frame = spark.createDataFrame(table)
@@ -147,7 +115,7 @@ def test_check_decides_where(spark, tmp_path, monkeypatch):
         assert found.count("a -> b") == 2 and bool(found) and "a -> b" in repr(found)
         with pytest.raises(hf.NotAvailable, match="explanations"):
             found.explain("a -> b")
-    monkeypatch.setattr(sys.modules["holdfast.check"], "ROWS_IN_PROCESS", 2)
+    monkeypatch.setattr(sys.modules["holdfast.check"], "SPARK_CHECKS_ABOVE", 2)
     with hf.check(frame, ["a -> b"]) as found:
         assert not isinstance(found, Found)
     with pytest.raises(hf.HoldfastError, match="read the data with Spark first"):

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 import holdfast as hf
 from holdfast.executors.threads import ThreadExecutor
 from holdfast.indexes.box import BoxIndex
-from holdfast.indexes.named import INDEXES
 from holdfast.rules.grammar import parse
 from holdfast.rules.rule import Dc, as_dc, conjunction_text
 from holdfast.rules.rulefile import RuleEntry
@@ -24,6 +23,7 @@ from holdfast.violations.explain import greedy_cover, smallest_cover
 from tests import laws, naive
 from tests import strategies as hs
 from tests.conftest import cases
+from tests.peers import INDEXES, searching_with
 from tests.test_sql import sql_or_none
 
 ID = laws.ID
@@ -76,7 +76,8 @@ def checked_stories(draw: st.DrawFn):
 @settings(max_examples=cases(130))
 def test_every_change_tells_what_it_changed(index, case):
     """naive == box == chain == less_than == SQL in DuckDB, after every change."""
-    tells_what_it_changed(case, index=index)
+    with searching_with(index):
+        tells_what_it_changed(case)
 
 
 @given(case=checked_stories())
@@ -218,8 +219,9 @@ def test_the_refinement_of_section_3_1(index):
     }
     for count in range(1, 4):
         rule = f"not({' and '.join(list(steps)[:count])})"
-        found = hf.check(PACKAGES, [rule], key="package code", index=index)
-        assert pairs_of(found.pairs(rule)) == list(steps.values())[count - 1]
+        with searching_with(index):
+            found = hf.check(PACKAGES, [rule], key="package code").pairs(rule)
+        assert pairs_of(found) == list(steps.values())[count - 1]
 
 
 @pytest.mark.parametrize("index", INDEXES)
@@ -232,8 +234,9 @@ def test_the_refinement_of_section_3_2(index):
     }
     for count in range(1, 4):
         rule = f"not({' and '.join(list(steps)[:count])})"
-        book = hf.Rulebook.create(None, PACKAGES, key="package code", rules=[rule], index=index)
-        added = pairs_of(book.apply(hf.Change(inserts=pa.table(T5))).violations.added(rule))
+        with searching_with(index):
+            book = hf.Rulebook.create(None, PACKAGES, key="package code", rules=[rule])
+            added = pairs_of(book.apply(hf.Change(inserts=pa.table(T5))).violations.added(rule))
         as_t, as_s = list(steps.values())[count - 1]
         assert added == {(5, x) for x in as_t} | {(x, 5) for x in as_s}
 
@@ -246,10 +249,11 @@ def test_deleting_t4_removes_its_violations(index):
         "not(t.origin = s.destination and t.destination = s.origin and t.distance != s.distance)": {(2, 4), (4, 2)},
         "not(t.distance = s.distance and t.volume < s.volume and t.postage > s.postage)": {(0, 1)},
     }
-    book = hf.Rulebook.create(None, PACKAGES, key="package code", rules=list(rules), index=index)
-    for rule, expected_now in rules.items():
-        assert pairs_of(book.violations(rule)) == expected_now
-    out = book.apply(hf.Change(deletes=pa.table({"package code": [4]})))
+    with searching_with(index):
+        book = hf.Rulebook.create(None, PACKAGES, key="package code", rules=list(rules))
+        for rule, expected_now in rules.items():
+            assert pairs_of(book.violations(rule)) == expected_now
+        out = book.apply(hf.Change(deletes=pa.table({"package code": [4]})))
     for rule, before in rules.items():
         assert pairs_of(out.violations.removed(rule)) == {pair for pair in before if 4 in pair}
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from holdfast.errors import Place
+from holdfast.errors import Location
 from holdfast.table.dictionary import NULL, TextDictionary
 from holdfast.table.encode import encode_table
 from holdfast.table.read import RowsSource, Source
@@ -39,11 +39,11 @@ def numbers_of(form: str) -> st.SearchStrategy[object]:
 def source_of(form: str, values: list[object]) -> Source:
     if form == "text":
         texts = [None if v is None else f"{v:f}" for v in values]
-        return Source("t", pa.table({"a": pa.array(texts, pa.string())}), Place("t"), textual=True)
+        return Source("t", pa.table({"a": pa.array(texts, pa.string())}), Location("t"), textual=True)
     if form == "rows":
-        return RowsSource("t", [(v,) for v in values], ["a"], Place("t"))
+        return RowsSource("t", [(v,) for v in values], ["a"], Location("t"))
     type_ = pa.decimal256(76, 22) if form == "decimals" else pa.float64()
-    return Source("t", pa.table({"a": pa.array(values, type_)}), Place("t"))
+    return Source("t", pa.table({"a": pa.array(values, type_)}), Location("t"))
 
 
 def places_of(number: Fraction) -> int:
@@ -91,15 +91,15 @@ def test_what_fits_is_not_looked_at_twice(monkeypatch):
     monkeypatch.setattr("holdfast.table.widen._scale", None)
     schema = Schema.of(a="decimal(1)", b="integer", c="integer", d="text", e="float", f="decimal(2)")
     texts = pa.table({"a": ["1.500", "-2", None], "b": ["1.000", "7", ""], "d": ["0.125"] * 3, "e": ["0.125"] * 3})
-    assert widened(schema, Source("t", texts, Place("t"), textual=True), ()) == {}
+    assert widened(schema, Source("t", texts, Location("t"), textual=True), ()) == {}
     typed = pa.table({"a": pa.array([Decimal("1.50")], pa.decimal128(9, 2)), "b": [1.0], "c": [7], "f": [0.25]})
-    assert widened(schema, Source("t", typed, Place("t")), ()) == {}
-    rows = RowsSource("t", [(Decimal("1.50"), 2.0), {"a": 7, "b": math.nan}, "no row"], ["a", "b"], Place("t"))
+    assert widened(schema, Source("t", typed, Location("t")), ()) == {}
+    rows = RowsSource("t", [(Decimal("1.50"), 2.0), {"a": 7, "b": math.nan}, "no row"], ["a", "b"], Location("t"))
     assert widened(schema, rows, ()) == {}
 
 
 def test_text_that_is_no_number_widens_nothing():
-    source = Source("t", pa.table({"a": ["x.255", "1e-5", "0.5.5", "01.25"]}), Place("t"), textual=True)
+    source = Source("t", pa.table({"a": ["x.255", "1e-5", "0.5.5", "01.25"]}), Location("t"), textual=True)
     assert widened(Schema.of(a="integer"), source, ()) == {}
 
 

@@ -11,7 +11,6 @@ import pyarrow as pa
 
 from holdfast.errors import HoldfastError, NotAvailable, shown
 from holdfast.html_table import html_table
-from holdfast.indexes.named import DEFAULT
 from holdfast.rulebook import Rulebook
 from holdfast.rules.rule import Rule
 from holdfast.rules.rulefile import RuleEntry, Rules, entries_of
@@ -23,7 +22,7 @@ from holdfast.violations.explain import Explanation
 if TYPE_CHECKING:
     from holdfast.pipeline.whole.check import SparkFound
 
-ROWS_IN_PROCESS = 5_000_000  # of Spark DataFrames, before Spark checks them itself
+SPARK_CHECKS_ABOVE = 5_000_000  # of Spark DataFrames, before Spark checks them itself
 
 
 def check(
@@ -35,7 +34,6 @@ def check(
     types: Mapping[str, Any] | None = None,
     columns: Names | Mapping[str, Names] | None = None,
     exclude: Names | Mapping[str, Names] | None = None,
-    index: str = DEFAULT,
     progress: Progress | None = None,
     on: str = "auto",
 ) -> Found | SparkFound:
@@ -52,8 +50,7 @@ def check(
     if _on_spark(data, on):
         return _checked_on_spark(data, rules, nulls, key, types or columns or exclude)
     options: dict[str, Any] = {"key": key, "types": types, "columns": columns, "exclude": exclude}
-    options |= {"index": index, "progress": progress}
-    return Found(Rulebook.create(None, data, rules=entries_of(rules), rule_nulls=nulls, **options))
+    return Found(Rulebook.create(None, data, rules=entries_of(rules), rule_nulls=nulls, progress=progress, **options))
 
 
 def _on_spark(data: Any, on: str) -> bool:
@@ -64,7 +61,7 @@ def _on_spark(data: Any, on: str) -> bool:
     ours = all(type(frame).__module__.startswith("pyspark.") for frame in frames)
     if on == "spark" and not ours:
         raise HoldfastError("on='spark' is for Spark DataFrames; read the data with Spark first")
-    return ours and (on == "spark" or (on == "auto" and sum(f.count() for f in frames) > ROWS_IN_PROCESS))
+    return ours and (on == "spark" or (on == "auto" and sum(f.count() for f in frames) > SPARK_CHECKS_ABOVE))
 
 
 def _checked_on_spark(data: Any, rules: Rules, nulls: str, key: Any, others: Any) -> SparkFound:

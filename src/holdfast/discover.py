@@ -15,20 +15,20 @@ import numpy as np
 
 from holdfast.discovery.budget import Budget, Progress
 from holdfast.discovery.database import DatabaseRules, Searched
-from holdfast.discovery.foreign_keys import MOST_MISSING, ForeignKey
-from holdfast.discovery.interest import TableMeasures, Weights
-from holdfast.discovery.partitions import Partitions
-from holdfast.discovery.rank import DEFAULT_MOST, NOT_ALL_RANKED, WORTH_READING, Ranked
-from holdfast.discovery.wanted import DEFAULT_KINDS, OF_ONE_TABLE, CrossColumns, Sizes, Wanted
+from holdfast.discovery.fd.partitions import Partitions
+from holdfast.discovery.search_options import DEFAULT_KINDS, OF_ONE_TABLE, CrossColumns, SearchOptions, Sizes
 from holdfast.discovery.width import within_memory
+from holdfast.encoded_tables import EncodedTables
 from holdfast.errors import HoldfastError, shown
 from holdfast.executors.executor import Cancellation, Cancelled, Executor
 from holdfast.executors.threads import ThreadExecutor
 from holdfast.html_table import html_table
-from holdfast.loaded import Loaded
+from holdfast.ranking.foreign_keys import MAX_MISSING, ForeignKey
+from holdfast.ranking.interest import TableMeasures, Weights
+from holdfast.ranking.rank import DEFAULT_MOST, NOT_ALL_RANKED, WORTH_READING, Ranked
 from holdfast.rules.plain import plain_within
 from holdfast.rules.rule import Dc, Fd, Rule
-from holdfast.rules.ruleset import Block, RuleSet
+from holdfast.rules.ruleset import RuleBlock, RuleSet
 from holdfast.table.options import Choices, Names
 from holdfast.table.rows import Rows
 from holdfast.table.schema import Schema
@@ -36,15 +36,15 @@ from holdfast.table.schema import Schema
 TIME_BUDGET = 60.0
 _RESERVED = 0.2  # of the time, for what follows the search
 _LISTING = 0.35  # the same where all rules are listed
-_MOST_RESERVED, _FOR_TABLE = 3.0, 1.0  # seconds, and so many more for each table
+_MAX_RESERVED, _FOR_TABLE = 3.0, 1.0  # seconds, and so many more for each table
 _LEAST_LEFT = 1.0  # second, for each further question
 _FOR_PLAIN = 0.4  # of the time, where constraints are minimised as in the papers
 _SUPPORTED = 32  # rules between looks at the clock
 INTERRUPTED = "interrupted"
-_MOST_SUPPORTS = 1000
+_MAX_SUPPORTS = 1000
 _WORTH_COMPARING = 0.01  # the share of pairs of rows that would violate a comparison within a row
-_MOST_PAIRS = 2e7  # compared one by one: where rows do not change, with more it is faster to validate what stands
-_MOST_COUNTED = 2e9  # pairs for denial constraints and order dependencies: some 60,000 rows
+_MAX_PAIRS = 2e7  # compared one by one: where rows do not change, with more it is faster to validate what stands
+_MAX_COUNTED = 2e9  # pairs for denial constraints and order dependencies: some 60,000 rows
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -56,8 +56,8 @@ class Profile(RuleSet):
     each further question; what it does not finish is told in `limits`. Questions on one `clock` share that time.
     """
 
-    data: Loaded | None = field(default=None)
-    wanted: Wanted | None = field(default=None)
+    data: EncodedTables | None = field(default=None)
+    wanted: SearchOptions | None = field(default=None)
     searched: tuple[Searched, ...] = ()
     unfinished: tuple[Searched, ...] = ()
     left: float | None = None
@@ -159,19 +159,21 @@ def discover(
     >>> discover(table, ("key", "fd")).texts()
     ['city -> zip', 'id -> city', 'id -> zip', 'key(id)', 'zip -> city']
     """
-    wanted = Wanted.of(
+    wanted = SearchOptions.of(
         kinds, nulls, max_size, max_error, error, compare, cross_columns=cross_columns, evidence=evidence
     )
     if minimal not in ("implication", "plain") or (minimal == "plain" and max_error):
         raise HoldfastError(f"minimal is 'implication' or, for rules that hold exactly, 'plain', not {shown(minimal)}")
     budget = Budget(time_budget, progress, divided=True)
     choices = Choices(key, types, columns, exclude)
-    return found_within(budget, lambda: Loaded.of(data, choices, budget), wanted, executor, plain=minimal == "plain")
+    return found_within(
+        budget, lambda: EncodedTables.of(data, choices, budget), wanted, executor, plain=minimal == "plain"
+    )
 
 
 def search(
-    loaded: Loaded,
-    wanted: Wanted,
+    loaded: EncodedTables,
+    wanted: SearchOptions,
     time_budget: float | None = TIME_BUDGET,
     progress: Progress | None = None,
     executor: Executor | None = None,
@@ -182,8 +184,8 @@ def search(
 
 def found_within(
     budget: Budget,
-    load: Callable[[], Loaded],
-    wanted: Wanted,
+    load: Callable[[], EncodedTables],
+    wanted: SearchOptions,
     executor: Executor | None = None,
     *,
     plain: bool = False,
@@ -200,11 +202,11 @@ def found_within(
         found = DatabaseRules(
             loaded.schemas,
             wanted,
-            loaded.words,
+            loaded.dictionary,
             runs_on,
             named=loaded.named,
-            most_pairs=_MOST_PAIRS,
-            most_counted=_MOST_COUNTED,
+            most_pairs=_MAX_PAIRS,
+            most_counted=_MAX_COUNTED,
         )
         with within_memory(loaded.schemas):
             found.begin(loaded.rows, searching)
@@ -223,12 +225,12 @@ def found_within(
     return replace(made, left=left if left is None else max(left, min(reserve, _LEAST_LEFT)))
 
 
-def _time_to_tell(loaded: Loaded, seconds: float, listed: bool) -> float:
+def _time_to_tell(loaded: EncodedTables, seconds: float, listed: bool) -> float:
     """The seconds that are kept for supports, ranking and printing, or for listing all rules."""
-    return _LISTING * seconds if listed else min(_RESERVED * seconds, _MOST_RESERVED + _FOR_TABLE * len(loaded.rows))
+    return _LISTING * seconds if listed else min(_RESERVED * seconds, _MAX_RESERVED + _FOR_TABLE * len(loaded.rows))
 
 
-def _reasons(found: DatabaseRules, loaded: Loaded, budget: Budget) -> list[str]:
+def _reasons(found: DatabaseRules, loaded: EncodedTables, budget: Budget) -> list[str]:
     """Why not everything was searched, and what not, in words."""
     made = list(dict.fromkeys(found.unfinished.values()))
     if loaded.unread:
@@ -276,15 +278,15 @@ def row_rules(
     >>> row_rules(pa.table({"low": [1, 2], "high": [2, 2], "note": [None, "x"]})).texts()
     ['not(t.high is null)', 'not(t.low > t.high)', 'not(t.low is null)']
     """
-    wanted = Wanted.of(("dc",), nulls, max_error=max_error)
-    loaded = Loaded.of(data, Choices(None, types, columns, exclude))
+    wanted = SearchOptions.of(("dc",), nulls, max_error=max_error)
+    loaded = EncodedTables.of(data, Choices(None, types, columns, exclude))
     return loaded.row_rules(wanted.nulls, wanted.max_error, ranges=ranges)
 
 
 def foreign_keys(
     data: Any,
     *,
-    most_missing: float = MOST_MISSING,
+    most_missing: float = MAX_MISSING,
     columns: Names | Mapping[str, Names] | None = None,
     exclude: Names | Mapping[str, Names] | None = None,
     types: Mapping[str, Any] | None = None,
@@ -297,14 +299,14 @@ def foreign_keys(
     >>> print(foreign_keys({"orders": orders, "customers": customers})[0].rule)
     orders.customer in customers.id
     """
-    return Loaded.of(data, Choices(None, types, columns, exclude)).foreign_keys(most_missing=most_missing)
+    return EncodedTables.of(data, Choices(None, types, columns, exclude)).foreign_keys(most_missing=most_missing)
 
 
 def with_supports(rules: RuleSet, rows: Mapping[str, Rows], nulls: str, budget: Budget | None = None) -> RuleSet:
     """The rules with the number of rows that each says something about: for an FD those that share their left values
     with another row, for a key all. Of a thousand rules at most; more are not looked at, nor are those of a table and
     kind for which there is no time."""
-    if len(rules) > _MOST_SUPPORTS:
+    if len(rules) > _MAX_SUPPORTS:
         return rules
     budget = budget or Budget()
     groups: dict[str, Partitions] = {}
@@ -322,7 +324,7 @@ def with_supports(rules: RuleSet, rows: Mapping[str, Rows], nulls: str, budget: 
     return replace(rules, blocks=tuple(blocks))
 
 
-def _supported(block: Block, groups: Partitions, budget: Budget) -> Block:
+def _supported(block: RuleBlock, groups: Partitions, budget: Budget) -> RuleBlock:
     places = {name: i for i, name in enumerate(block.names)}
     counts = []
     for done, rule in enumerate(block):

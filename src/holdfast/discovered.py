@@ -14,23 +14,23 @@ import numpy.typing as npt
 from holdfast.arrays import Arrays
 from holdfast.discovery.budget import Budget
 from holdfast.discovery.database import DatabaseRules
-from holdfast.discovery.filed_generator import MEMORY_BUDGET
-from holdfast.discovery.runs import Runs
-from holdfast.discovery.wanted import Wanted
+from holdfast.discovery.ind.filed_generator import MEMORY_BUDGET
+from holdfast.discovery.ind.runs import Runs
+from holdfast.discovery.search_options import SearchOptions
 from holdfast.errors import HoldfastError
 from holdfast.executors.executor import Executor
 from holdfast.indexes.pairs import Pairs
 from holdfast.outbox import ADDED, REMOVED
 from holdfast.rules.change import Pair, RuleChange
 from holdfast.rules.rule import Rule
-from holdfast.rules.ruleset import Block, RuleSet
+from holdfast.rules.ruleset import RuleBlock, RuleSet
 from holdfast.store.log import Record
 from holdfast.table.dictionary import TextDictionary
 from holdfast.table.rows import RowChange, Rows
 from holdfast.table.schema import Schema
 
 VACUOUS = "vacuous"  # of an inclusion: its left side has no values any more
-MOST_LISTED = 1000  # changes of rules that a version keeps with their rows; all are counted
+MAX_LISTED = 1000  # changes of rules that a version keeps with their rows; all are counted
 
 NameRows = Callable[[str, Pairs], list[Record]]  # what the rows of a table are called
 
@@ -67,16 +67,16 @@ class Discovered:
 
     def __init__(
         self,
-        wanted: Wanted | None,
+        wanted: SearchOptions | None,
         schemas: Mapping[str, Schema],
-        words: TextDictionary,
+        dictionary: TextDictionary,
         executor: Executor | None,
         *,
         named: bool,
         memory_budget: int = MEMORY_BUDGET,
         runs: Runs | None = None,
     ) -> None:
-        self._wanted, self._schemas, self._words = wanted, schemas, words
+        self._wanted, self._schemas, self._dictionary = wanted, schemas, dictionary
         self._executor, self._named = executor, named
         self._memory_budget, self._runs = memory_budget, runs
         self._made: DatabaseRules | None = None
@@ -107,7 +107,7 @@ class Discovered:
             made = DatabaseRules(
                 self._schemas,
                 self._wanted,
-                self._words,
+                self._dictionary,
                 self._executor,
                 named=self._named,
                 memory_budget=self._memory_budget,
@@ -180,19 +180,19 @@ class Discovered:
         return self.make(rows).to_arrays(name, delta)
 
 
-def _about(table: str | None, block: Block) -> npt.NDArray[np.bool_]:
+def _about(table: str | None, block: RuleBlock) -> npt.NDArray[np.bool_]:
     return np.full(len(block), block.table == table and block.kind != "ind")
 
 
 def rule_events(followed: Followed, name_rows: NameRows) -> list[Record]:
-    """A record for each rule that came or went, up to MOST_LISTED for each table, with the rows that decided."""
+    """A record for each rule that came or went, up to MAX_LISTED for each table, with the rows that decided."""
     events: list[Record] = []
     for table, change in followed.changes.items():
         sides = [
             (VACUOUS if rule in change.vacuous else REMOVED, rule, text)
-            for rule, text in islice(change.removed.with_texts(), MOST_LISTED)
+            for rule, text in islice(change.removed.with_texts(), MAX_LISTED)
         ]
-        sides += [(ADDED, rule, text) for rule, text in islice(change.added.with_texts(), MOST_LISTED - len(sides))]
+        sides += [(ADDED, rule, text) for rule, text in islice(change.added.with_texts(), MAX_LISTED - len(sides))]
         pairs = [change.why(rule) for _, rule, _ in sides]
         known = np.array([pair for pair in pairs if pair is not None], np.int64).reshape(-1, 2)
         names = iter(name_rows(table, Pairs(known[:, 0], known[:, 1])) if len(known) else [])

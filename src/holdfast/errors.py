@@ -83,7 +83,7 @@ class NotAvailable(HoldfastError):
 
 
 @dataclass(frozen=True)
-class Place:
+class Location:
     """Where a value stands in the input: `sales.csv, row 17`. Rows count from 1, without the header."""
 
     source: str

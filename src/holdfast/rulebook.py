@@ -18,19 +18,18 @@ from holdfast.arrays import Arrays
 from holdfast.chronicle import Chronicle
 from holdfast.discovered import Discovered, Followed, rule_events
 from holdfast.discovery.budget import Budget
-from holdfast.discovery.filed_generator import MEMORY_BUDGET
-from holdfast.discovery.interest import Weights
-from holdfast.discovery.rank import DEFAULT_MOST, Ranked
-from holdfast.discovery.runs import Runs
-from holdfast.discovery.wanted import CrossColumns, Sizes, Wanted
+from holdfast.discovery.ind.filed_generator import MEMORY_BUDGET
+from holdfast.discovery.ind.runs import Runs
+from holdfast.discovery.search_options import CrossColumns, SearchOptions, Sizes
 from holdfast.discovery.width import require_narrow, within_memory
+from holdfast.encoded_tables import EncodedTables
 from holdfast.errors import HoldfastError, RuleError, SchemaError, StoreError, ValueRefused, discreet, shown
 from holdfast.executors.executor import Executor
-from holdfast.indexes.named import DEFAULT
 from holdfast.indexes.pairs import Pairs
 from holdfast.indexes.partitioned import partitioned
-from holdfast.loaded import Loaded
 from holdfast.outcome import Outcome
+from holdfast.ranking.interest import Weights
+from holdfast.ranking.rank import DEFAULT_MOST, Ranked
 from holdfast.rules.bind import forms, require_fits, require_policy, require_predicates_fit, resolved, table_of
 from holdfast.rules.grammar import parse
 from holdfast.rules.names import by_position
@@ -55,7 +54,7 @@ from holdfast.table.rows import RowChange, RowDelta, Rows
 from holdfast.table.schema import Schema, column_of_type_text, unknown_name
 from holdfast.table.widen import widened
 from holdfast.violations.delta import ViolationDelta
-from holdfast.violations.detect import Checked, Detector, Progress
+from holdfast.violations.detect import CheckedRule, Detector, Progress
 from holdfast.violations.explain import Explanation
 from holdfast.violations.listing import (
     Asked,
@@ -91,14 +90,13 @@ class Rulebook:
         options: Record,
         entries: tuple[RuleEntry, ...],
         store: Store | None,
-        index: str,
         progress: Progress | None,
         executor: Executor | None,
         memory_budget: int,
     ) -> None:
         """For `create` and `open`."""
         self._options, self._store, self._memory_budget = options, store, memory_budget
-        self._index, self._progress, self._executor = index, progress, executor
+        self._progress, self._executor = progress, executor
         self._closed = self._stale = self._read_only = False
         self._caught_up = False  # with versions of another process
         self.needed_from: int | None = None  # the oldest version not yet delivered to every sink
@@ -109,7 +107,7 @@ class Rulebook:
     ) -> None:
         """Empty tables."""
         self._values = values  # of inclusions, where they are durable
-        self._words = TextDictionary()
+        self._dictionary = TextDictionary()
         self._rows = {name: Rows(t.schema, t.key) for name, t in tables.items()}
         self._chronicle = Chronicle()
         self._filed = dict.fromkeys(GROWING, 0)  # how much of each growing state is in its files
@@ -119,17 +117,17 @@ class Rulebook:
         """Sets what follows from the tables' columns and the rules."""
         self._tables, self._entries = tables, entries
         self._planners = {name: self._planner(name, self._rows[name], options) for name, options in tables.items()}
-        checked = [Checked(entry.value, entry.nulls, entry.predicates) for entry in entries]
+        checked = [CheckedRule(entry.value, entry.nulls, entry.predicates) for entry in entries]
         self._names = RuleNames(checked, [entry.id for entry in entries], tables)
         self._nothing: dict[int, Listed] = {}
         self._detector: Detector | None = None
         asked = self._options.get("wanted")
-        wanted = Wanted.from_json(asked) if asked is not None else None
+        wanted = SearchOptions.from_json(asked) if asked is not None else None
         named = self._options.get("named", False)
         self._found = Discovered(
             wanted,
             self.schemas,
-            self._words,
+            self._dictionary,
             self._executor,
             named=named,
             memory_budget=self._memory_budget,
@@ -140,7 +138,7 @@ class Rulebook:
         masked = any({column, f"{name}.{column}"} & self.masked for column in rows.schema.names)
         only_inserts = self._options.get("only_inserts", False)
         return Planner(
-            name, rows, self._words, options.declared, options.ignored, only_inserts=only_inserts, masked=masked
+            name, rows, self._dictionary, options.declared, options.ignored, only_inserts=only_inserts, masked=masked
         )
 
     # --- making and opening ---------------------------------------------------------------------------------
@@ -167,7 +165,6 @@ class Rulebook:
         types: Mapping[str, Any] | None = None,
         columns: Names | Mapping[str, Names] | None = None,
         exclude: Names | Mapping[str, Names] | None = None,
-        index: str = DEFAULT,
         progress: Progress | None = None,
         executor: Executor | None = None,
         memory_budget: int = MEMORY_BUDGET,
@@ -183,15 +180,15 @@ class Rulebook:
         rules of these `kinds` are found and kept true to the rows, under `nulls`, up to `max_error` and `max_size` (see
         `discover`); a first search that `time_budget` seconds end is refused, for a rulebook is never partial.
 
-        `index` is what finds violating pairs: `box`, or for comparison `chain` or `less_than`. `progress` is told,
-        while rows are checked, how many of how many are done. On an `executor` (threads, Spark) each index is in parts,
+        `progress` is told, while rows are checked, how many of how many are done. On an `executor` (threads,
+        Spark) each index is in parts,
         which are searched side by side; without one it is in this process. `only_inserts`: a promise that makes
         inclusions cheaper to follow; what deletes or updates rows is refused. `memory_budget`: the most bytes for the
         values of inclusions in memory, of a durable rulebook; the rest stays in its files. `keep` is how many versions
         stay open to readers; with `outbox` each of them has what sinks are to be told of it. `mask`: columns (`ssn`, or
         `people.ssn`) whose values messages, reports, pages and alerts do not show.
         """
-        wanted = Wanted.of(
+        wanted = SearchOptions.of(
             kinds,
             nulls,
             max_size,
@@ -211,11 +208,11 @@ class Rulebook:
         if kinds:
             require_narrow({name: table.schema for name, table in made.items()})
         entries = require_entries([as_entry(rule, rule_nulls) for rule in rules], made)
-        book = cls(made, options, entries, None, index, progress, executor, memory_budget)
+        book = cls(made, options, entries, None, progress, executor, memory_budget)
         record = book._load_base({name: source for name, (source, _) in settled.items()}, Budget(time_budget))
         if path is not None:
             book._values = book._found.file_values(book._rows)
-            states, filed = book._states(len(book._words))
+            states, filed = book._states(len(book._dictionary))
             book._store, book._filed = Store.create(directory_at(path, disk), states, book._meta(), record), filed
             book._refile()
         return book
@@ -227,14 +224,13 @@ class Rulebook:
         disk: Disk | None = None,
         *,
         version: int | None = None,
-        index: str = DEFAULT,
         progress: Progress | None = None,
         executor: Executor | None = None,
         memory_budget: int = MEMORY_BUDGET,
     ) -> Rulebook:
         """The rulebook in a directory, at its newest version; or an older version, to look at only."""
         store = Store.open(directory_at(path, disk), version)
-        book = cls({}, store.manifest.meta["options"], (), store, index, progress, executor, memory_budget)
+        book = cls({}, store.manifest.meta["options"], (), store, progress, executor, memory_budget)
         book._load()
         book._read_only = version is not None
         return book
@@ -280,7 +276,7 @@ class Rulebook:
         self._chronicle.note_all()
         for change in changes:
             if WORDS in change:
-                self._words.merge(change[WORDS])
+                self._dictionary.merge(change[WORDS])
             step = Step.from_states(change)
             self._merge(step)
             if step.facts:
@@ -298,7 +294,7 @@ class Rulebook:
 
     @property
     def _growing(self) -> dict[str, TextDictionary | Log | Runs]:
-        made: dict[str, TextDictionary | Log | Runs] = {WORDS: self._words, LOG: self._chronicle.log}
+        made: dict[str, TextDictionary | Log | Runs] = {WORDS: self._dictionary, LOG: self._chronicle.log}
         made |= {QUARANTINE: self._chronicle.apart, RULES: self._chronicle.rules}
         return made if self._values is None else made | {VALUES: self._values}
 
@@ -336,7 +332,7 @@ class Rulebook:
         batch = self.next_batch(source) if batch_id is None else batch_id
         if self.knows(source, batch, offsets):
             return Outcome(self.version, batch, skipped=True)
-        known = len(self._words)
+        known = len(self._dictionary)
         try:
             with discreet(bool(self.masked)):
                 parts = by_table(change, self._tables)
@@ -349,7 +345,7 @@ class Rulebook:
                 rules = self._found.follow(changes, self._rows)
                 step = self._step(effects, found, violations, rules, version, batch, source, offsets, bad)
         except BaseException:
-            self._words.truncate(known)
+            self._dictionary.truncate(known)
             raise
         self._publish(step, known)
         return Outcome(
@@ -412,7 +408,7 @@ class Rulebook:
             if self._store is not None:
                 touched = {state(name) for name in added for state in (table_state, facts_state)}
                 touched |= {VALUES} if added else set()
-                self._put(self._store, step, len(self._words), self._meta(), touched)
+                self._put(self._store, step, len(self._dictionary), self._meta(), touched)
             self._merge(step)
         except BaseException:
             self._rows, self._values, self._options = before[0], values, options
@@ -443,7 +439,7 @@ class Rulebook:
 
     def _plan_widening(self, parts: dict[str, list[Part]], known: int, *, quarantine: bool) -> dict[str, Effect]:
         """The effects of a batch. Columns that its numbers do not fit are widened first, in a version of their own,
-        provided that the batch can be applied then; that is O(rows). `known`: how many words there were before it."""
+        provided that the batch can be applied then; that is O(rows). `known`: how many texts there were before it."""
         try:
             effects = self._plan(parts, quarantine=quarantine)
             wider = self._wider(parts) if any(effect.quarantined for effect in effects.values()) else {}
@@ -457,7 +453,7 @@ class Rulebook:
             options = self._tables[name].with_wider(types)
             planner = self._planner(name, self._rows[name].widened(options.schema), options)
             planner.plan(parts[name], quarantine=quarantine)
-        self._words.truncate(known)
+        self._dictionary.truncate(known)
         self.alter(widen=wider)
         return self._plan(parts, quarantine=quarantine)
 
@@ -487,8 +483,8 @@ class Rulebook:
     def _detect(self) -> Detector:
         """The detector of the checked rules, loaded with the rows as they are; built when first needed."""
         if self._detector is None:
-            index = self._index if self._executor is None else partitioned(self._executor)
-            detector = Detector(self._names.checked, self.schemas, self._words, index=index)
+            make_index = None if self._executor is None else partitioned(self._executor)
+            detector = Detector(self._names.checked, self.schemas, self._dictionary, make_index=make_index)
             detector.load(self._rows, self._progress)
             self._detector = detector
         return self._detector
@@ -511,7 +507,7 @@ class Rulebook:
             return self._nothing[number]
         name = self._detect().table_of(number)
         coming = effects[name].delta.inserted_codes if effects is not None and name in effects else None
-        listed = Listed.of(pairs, self._rows[name], self._words, coming)
+        listed = Listed.of(pairs, self._rows[name], self._dictionary, coming)
         if not len(pairs):
             self._nothing[number] = listed
         return listed
@@ -581,7 +577,7 @@ class Rulebook:
     def _named(self, name: str, pairs: Pairs, effects: Mapping[str, Effect]) -> list[Record]:
         """What the rows of a table are called, while the effects are not part of the rows yet."""
         coming = effects[name].delta.inserted_codes
-        named: list[Record] = pair_table(pairs, self._rows[name], self._words, coming).to_pylist()
+        named: list[Record] = pair_table(pairs, self._rows[name], self._dictionary, coming).to_pylist()
         return named
 
     def _publish(self, step: Step, known: int) -> None:
@@ -620,7 +616,7 @@ class Rulebook:
             states, filed = self._states(known, {*names, *altered}, growing, step.facts)
             return states
 
-        change = step.to_states(self._words.to_arrays(known))
+        change = step.to_states(self._dictionary.to_arrays(known))
         growing = [name for name in GROWING if name not in altered]
         files = store.manifest.states.get(VALUES)
         store.publish(change, snapshot, step.record, growing=growing, meta=meta)
@@ -635,7 +631,7 @@ class Rulebook:
             self._filed[VALUES] = len(self._values)
 
     def _merge(self, step: Step) -> None:
-        """Adds a step to the states; its words are in the dictionary already."""
+        """Adds a step to the states; its texts are in the dictionary already."""
         for name, delta in step.rows.items():
             self._rows[name].merge(delta)
         self._chronicle.add(step)
@@ -644,25 +640,25 @@ class Rulebook:
 
     def _states(
         self,
-        words: int,
+        dictionary: int,
         names: Collection[str] | None = None,
         growing: Collection[str] = (),
         coming: Mapping[str, Arrays] | None = None,
     ) -> tuple[dict[str, Arrays], dict[str, int]]:
         """These states or all, of growing ones what is not in files yet, and how long they are then. A change being
-        applied has added its words already, of which only the first `words` count, and its facts, `coming`."""
+        applied has added its texts already, of which only the first `dictionary` count, and its facts, `coming`."""
         start = {name: self._filed[name] if name in growing else 0 for name in GROWING}
         make: dict[str, Callable[[], Arrays]] = {table_state(name): rows.to_arrays for name, rows in self._rows.items()}
         for name in self._rows if self._found.has_facts else ():
             make[facts_state(name)] = partial(self._found.facts, name, self._rows, (coming or {}).get(name))
-        make[WORDS] = lambda: self._words.to_arrays(start[WORDS], words)
+        make[WORDS] = lambda: self._dictionary.to_arrays(start[WORDS], dictionary)
         make[LOG] = lambda: self._chronicle.log.to_arrays(start[LOG])
         make[QUARANTINE] = lambda: self._chronicle.apart.to_arrays(start[QUARANTINE])
         make[RULES] = lambda: self._chronicle.rules.to_arrays(start[RULES])
         if self._values is not None:
             make[VALUES] = partial(self._values.to_arrays, start[VALUES])
         chosen = {name: state() for name, state in make.items() if names is None or name in names}
-        lengths = self._filed | self._lengths() | {WORDS: words}
+        lengths = self._filed | self._lengths() | {WORDS: dictionary}
         return chosen, {name: lengths[name] if name in chosen else self._filed[name] for name in GROWING}
 
     # --- batches --------------------------------------------------------------------------------------------
@@ -742,7 +738,7 @@ class Rulebook:
         """The rows of a table as they are now, in order of arrival."""
         self._require_usable()
         name = self._name(name)
-        return decode_table(self._tables[name].schema, self._rows[name].codes(), self._words)
+        return decode_table(self._tables[name].schema, self._rows[name].codes(), self._dictionary)
 
     def row_ids(self, name: str | None = None) -> pa.Array:
         """The ids of those rows."""
@@ -857,7 +853,7 @@ class Rulebook:
         rows = self._rows[self._name(table)]
         if not np.isin(row, rows.ids()):
             return None
-        (cells,) = decode_table(rows.schema, rows.codes_of(np.array([row], np.int64)), self._words).to_pylist()
+        (cells,) = decode_table(rows.schema, rows.codes_of(np.array([row], np.int64)), self._dictionary).to_pylist()
         return dict(cells)
 
     def row_violations(self, table: str, row: int, most: int = 100) -> list[tuple[RuleEntry, int, list[Violation]]]:
@@ -866,10 +862,14 @@ class Rulebook:
         made = []
         for entry, item in zip(self._entries, self._names.checked, strict=True):
             if table_of(item.rule, self.schemas) == table:
-                pairs = of_row(item, row, self._rows, self._words)
+                pairs = of_row(item, row, self._rows, self._dictionary)
                 if len(pairs):
                     made.append(
-                        (entry, len(pairs), shown_violations(item, pairs.first(most), self._rows[table], self._words))
+                        (
+                            entry,
+                            len(pairs),
+                            shown_violations(item, pairs.first(most), self._rows[table], self._dictionary),
+                        )
                     )
         return made
 
@@ -884,13 +884,13 @@ class Rulebook:
         """The id of the row with a key given as text (`17`, or `a,b` for two columns), or the id itself where the table
         has no key."""
         self._require_usable()
-        return row_named(self._name(table), self._rows[self._name(table)], self._words, text)
+        return row_named(self._name(table), self._rows[self._name(table)], self._dictionary, text)
 
     @property
-    def loaded(self) -> Loaded:
+    def loaded(self) -> EncodedTables:
         """The rows as codes, for who wants to say more about them."""
         self._require_usable()
-        return Loaded(self._rows, self._words, self._options.get("named", False))
+        return EncodedTables(self._rows, self._dictionary, self._options.get("named", False))
 
     def best(self, most: int | None = DEFAULT_MOST, weights: Weights | None = None) -> list[Ranked]:
         """Of the rules that were found, those worth reading, the best first, each with its reasons."""
@@ -903,14 +903,14 @@ class Rulebook:
         value = self._names.known(rule)
         if value is not None and nulls is None:
             with self._detecting():
-                return Look(self._detect(), value, self._rows, self._words)
+                return Look(self._detect(), value, self._rows, self._dictionary)
         return self.look_alone(rule, nulls or self.rule_nulls)
 
     def look_alone(self, rule: str | Rule, nulls: str, where: frozenset[Predicate] = frozenset()) -> Look:
         """The same of any rule, always sought now, without the rules that are checked."""
         self._require_usable()
-        item = Checked(parse(rule) if isinstance(rule, str) else rule, nulls, where)
-        return Look.at(item, self.schemas, self._rows, self._words)
+        item = CheckedRule(parse(rule) if isinstance(rule, str) else rule, nulls, where)
+        return Look.at(item, self.schemas, self._rows, self._dictionary)
 
     def explain(self, rule: str | Rule, limit: int = 10, look_at: int = LOOK_AT) -> Explanation:
         """The worst rows, their clashes and causes, from the first `look_at` violations."""
@@ -918,7 +918,7 @@ class Rulebook:
         asked = self._names.find(rule)
         text = None if isinstance(rule, str) and rule in self._names.ids else str(rule)
         with self._detecting():
-            look = Look(self._detect(), asked.number, self._rows, self._words)
+            look = Look(self._detect(), asked.number, self._rows, self._dictionary)
             return look.explain(limit, look_at, text, mirrored=asked.mirrored)
 
     def plan(self) -> str:
@@ -986,7 +986,7 @@ class Rulebook:
     def _catch_up(self, change: Mapping[str, Arrays]) -> dict[str, RowChange]:
         """Adds a version that another process made, to the rows and to all that follows from them."""
         if WORDS in change:
-            self._words.merge(change[WORDS])
+            self._dictionary.merge(change[WORDS])
         step = Step.from_states(change)
         with self._detecting():
             changes = {name: self._row_change(name, delta) for name, delta in step.rows.items()}

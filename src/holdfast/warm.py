@@ -5,16 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from holdfast.discovery.agree_set import Moved
-from holdfast.discovery.cells import Cells
-from holdfast.discovery.cover import covers_after, minimal_covers
-from holdfast.discovery.evidence_rules import EvidenceRules
-from holdfast.discovery.filed_generator import FiledGenerator
-from holdfast.discovery.generator import Generator
-from holdfast.discovery.runs import Runs
-from holdfast.discovery.spread_generator import SpreadGenerator
-from holdfast.discovery.table_rules import TableRules
-from holdfast.discovery.wanted import Wanted
+from holdfast.discovery.dc.maintainer import DcMaintainer
+from holdfast.discovery.fd.maintainer import FdMaintainer
+from holdfast.discovery.hitting_sets.minimal import hitting_sets_after, minimal_hitting_sets
+from holdfast.discovery.ind.cells import Cells
+from holdfast.discovery.ind.filed_generator import FiledGenerator
+from holdfast.discovery.ind.generator import Generator
+from holdfast.discovery.ind.runs import Runs
+from holdfast.discovery.ind.spread_generator import SpreadGenerator
+from holdfast.discovery.pair_sets import Moved
+from holdfast.discovery.search_options import SearchOptions
 from holdfast.executors.threads import ThreadExecutor
 from holdfast.indexes.box_arrays import empty_box, renumbered
 from holdfast.kernels.box_entries import fill
@@ -56,9 +56,9 @@ def warm_discovery() -> None:
     ids, nobody = np.arange(4), (np.arange(0), rows[:, :0])
     for nulls in ("equal", "sql"):
         for max_error, error in ((0.0, None), (0.1, "g1"), (0.1, "g3")):
-            wanted = Wanted.of(("key", "fd"), nulls, max_error=max_error, error=error)
+            wanted = SearchOptions.of(("key", "fd"), nulls, max_error=max_error, error=error)
             for most_pairs in (1e9, -1):
-                table = TableRules(len(rows), wanted, most_pairs=most_pairs)
+                table = FdMaintainer(len(rows), wanted, most_pairs=most_pairs)
                 table.follow(Moved(*nobody, ids, rows, *nobody))
                 table.follow(Moved(ids[:1], rows[:, :1], ids[:1] + 4, rows[:, :1], ids[1:], rows[:, 1:]))
                 table.follow(Moved(ids[1:2], rows[:, 1:2], *nobody, ids[2:], rows[:, 2:]))
@@ -69,14 +69,14 @@ def warm_discovery() -> None:
         nobody = np.arange(0), some[:, :0]
         for how in ("counted", "lean"):
             for max_error in (0.0, 0.1) if how == "counted" else (0.0,):
-                wanted = Wanted.of(
+                wanted = SearchOptions.of(
                     ("order", "dc"), max_size=1, max_error=max_error, cross_columns=[("c0", "c1")], evidence=how
                 )
-                evidence = EvidenceRules(schema, wanted)
+                evidence = DcMaintainer(schema, wanted)
                 evidence.follow(Moved(*nobody, ids, some, *nobody))
                 evidence.follow(Moved(ids[:1], some[:, :1], *nobody, ids[1:], some[:, 1:]))
     edges = np.array([[0b011], [0b110]], np.uint64)
-    covers_after(minimal_covers(edges, 3), edges[:1], edges[1:], edges[1:], 3)
+    hitting_sets_after(minimal_hitting_sets(edges, 3), edges[:1], edges[1:], edges[1:], 3)
 
 
 def warm_inclusions() -> None:

@@ -30,7 +30,6 @@ from holdfast.cli.options import (
     FollowedKinds,
     Form,
     FoundNulls,
-    IndexName,
     Keep,
     Key,
     Limit,
@@ -65,12 +64,11 @@ from holdfast.cli.progress import announce, discovery_bar, progress_bar
 from holdfast.cli.terminal import Console, print_exact
 from holdfast.discover import search
 from holdfast.discovery.budget import Progress as SearchProgress
-from holdfast.discovery.rank import DEFAULT_MOST, Ranked
-from holdfast.discovery.wanted import DEFAULT_KINDS, Wanted
+from holdfast.discovery.search_options import DEFAULT_KINDS, SearchOptions
 from holdfast.errors import HIDDEN, HoldfastError, NotAvailable, ReadError, discreet
-from holdfast.indexes.named import DEFAULT
 from holdfast.pipeline.addresses import AlertAddresses
 from holdfast.pipeline.landing import content_hash
+from holdfast.ranking.rank import DEFAULT_MOST, Ranked
 from holdfast.rulebook import DEFAULT_KEEP, Rulebook
 from holdfast.rules.bind import table_of
 from holdfast.rules.rule import Key as RuleKey
@@ -94,7 +92,7 @@ def rules_of(file: Path | None, texts: list[str] | None) -> list[Any]:
 def check_command(
     files: Files, rules: RuleFileOption = None, rule: RuleOption = None, key: Key = None, type: Types = None,
     nulls: Nulls = "sql", format: Form = Format.TABLE, limit: Limit = None, fail_on: FailOn = "error",
-    index: IndexName = DEFAULT, on: On = "auto",
+    on: On = "auto",
     baseline: Annotated[
         Path | None, typer.Option(help="A file of known violations: only others count for the exit status.")
     ] = None,
@@ -107,7 +105,7 @@ def check_command(
     if not wanted:
         raise HoldfastError("say which rules to check: --rules rules.yml, or --rule 'zip -> city'")
     announce()
-    options: dict[str, Any] = {"key": keys_of(key or []), "types": types_of(type or []), "index": index}
+    options: dict[str, Any] = {"key": keys_of(key or []), "types": types_of(type or [])}
     tables = tables_of(files)
     with ExitStack() as stack:
         if goes_to_spark(tables, on):
@@ -218,7 +216,7 @@ def _worth_suggesting(
     if kinds:
         best = book.best(most)
     else:
-        best = search(book.loaded, Wanted.of(DEFAULT_KINDS, **options), progress=progress).best(most)
+        best = search(book.loaded, SearchOptions.of(DEFAULT_KINDS, **options), progress=progress).best(most)
     keys = {(table.key, name) for name, table in book.tables.items()}
     return [r for r in best if not (isinstance(r.rule, RuleKey) and _is_declared(r.rule, keys))]
 

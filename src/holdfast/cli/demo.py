@@ -18,7 +18,7 @@ from ruamel.yaml import YAML
 
 from holdfast.cli.terminal import Console
 from holdfast.errors import HoldfastError
-from holdfast.generate import Batch, Stream, orders
+from holdfast.generate import GeneratedBatch, GeneratedStream, orders
 from holdfast.rulebook import Rulebook
 from holdfast.rules.rule import KINDS
 from holdfast.rules.sentence import sentence
@@ -68,7 +68,7 @@ def _directory(chosen: Path | None) -> Iterator[Path]:
         yield Path(name)
 
 
-def _write(stream: Stream, place: Path, batches: int, size: int, log: Console) -> Iterator[Batch]:
+def _write(stream: GeneratedStream, place: Path, batches: int, size: int, log: Console) -> Iterator[GeneratedBatch]:
     """Base tables, change files and the pipeline file; gives the batches."""
     (place / "base").mkdir()
     (place / "landing").mkdir()
@@ -117,7 +117,7 @@ def _show_found(out: Console, book: Rulebook, most: int = 3) -> None:
 class Progress:
     """A line for each batch, as it is done: what was planted in it, and what was found."""
 
-    def __init__(self, out: Console, changes: list[Batch], rules: dict[str, str]) -> None:
+    def __init__(self, out: Console, changes: list[GeneratedBatch], rules: dict[str, str]) -> None:
         self._out, self._rules = out, rules
         self._expected = {batch.number: batch for batch in changes}
         self._missed: list[str] = []
@@ -146,7 +146,7 @@ class Progress:
             raise HoldfastError(f"the demo did not find what it planted: {', '.join(missing)}; please report this")
 
 
-def _show_last_break(out: Console, book: str, changes: list[Batch]) -> None:
+def _show_last_break(out: Console, book: str, changes: list[GeneratedBatch]) -> None:
     """The violations that the last planted break brought, with their partner rows, as of that batch."""
     for batch in reversed(changes):
         for planted in batch.breaks:

@@ -33,13 +33,13 @@ from holdfast.cli.terminal import Console
 from holdfast.discover import INTERRUPTED, TIME_BUDGET, Profile, found_within, in_words, interruptible
 from holdfast.discovery.budget import Budget
 from holdfast.discovery.database import Searched
-from holdfast.discovery.rank import DEFAULT_MOST
-from holdfast.discovery.wanted import DEFAULT_KINDS, Wanted
+from holdfast.discovery.search_options import DEFAULT_KINDS, SearchOptions
+from holdfast.encoded_tables import EncodedTables
 from holdfast.errors import HoldfastError
-from holdfast.loaded import Loaded
+from holdfast.ranking.rank import DEFAULT_MOST
 from holdfast.rules.predicate import IsNull
 from holdfast.rules.rule import KINDS, Dc, Rule
-from holdfast.rules.ruleset import Block
+from holdfast.rules.ruleset import RuleBlock
 from holdfast.rules.sentence import sentence
 from holdfast.rules.wording import counted
 from holdfast.table.options import Choices
@@ -79,7 +79,7 @@ def discover_command(
     announce()
     tables = tables_of(files)
     with discovery_bar() as progress:
-        wanted = Wanted.of(
+        wanted = SearchOptions.of(
             tuple(kind or DEFAULT_KINDS),
             nulls,
             size_of(max_size),
@@ -91,7 +91,7 @@ def discover_command(
         )
         choices = Choices(keys_of(key or []), types_of(type or []), columns_of(columns), columns_of(exclude))
         budget = Budget(time_budget or None, progress, divided=True)
-        rules = found_within(budget, lambda: Loaded.of(tables, choices, budget), wanted, listed=every)
+        rules = found_within(budget, lambda: EncodedTables.of(tables, choices, budget), wanted, listed=every)
         progress("ranking", 1.0)
         clock = Budget(rules.left, divided=True)
         rules = replace(rules, clock=clock)
@@ -127,7 +127,7 @@ def _every(rules: Profile) -> list[Record]:
     return made
 
 
-def _records(block: Block, budget: Budget) -> list[Record]:
+def _records(block: RuleBlock, budget: Budget) -> list[Record]:
     """The rules of a block, the shortest first, as far as there is time."""
     order, told, made = np.argsort(block.sizes(), kind="stable"), 0, list[tuple[int, Record]]()
     while told < len(block) and (told == 0 or not budget.spent()):
@@ -141,7 +141,7 @@ def _records(block: Block, budget: Budget) -> list[Record]:
     return [record for _, record in sorted(made, key=lambda item: (item[0], item[1]["text"]))]
 
 
-def _record(block: Block, rule: Rule, text: str, error: float, support: int | None) -> Record:
+def _record(block: RuleBlock, rule: Rule, text: str, error: float, support: int | None) -> Record:
     shown = {"id": rule.id, "kind": block.kind, "table": block.table, "text": text, "error": error}
     return shown | {"support": support, "sentence": sentence(rule, block.rank, error)}
 

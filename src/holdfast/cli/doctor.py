@@ -23,7 +23,6 @@ EXTRAS = {
     "delta": ("deltalake",),
     "ui": ("fastapi", "uvicorn", "jinja2", "altair", "vl_convert"),
     "alerts": ("apprise",),
-    "less-than": ("pyroaring",),
     "cloud": ("fsspec",),
 }
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from holdfast.discovery.wanted import Sizes
+from holdfast.discovery.search_options import Sizes
 from holdfast.errors import HoldfastError
-from holdfast.pipeline.config import ROWS_IN_PROCESS
+from holdfast.pipeline.config import EXECUTORS_ABOVE
 
 
 def tables_of(files: Sequence[str]) -> Any:
@@ -37,9 +37,9 @@ def goes_to_spark(tables: Any, on: str) -> bool:
     if on == "spark" and not parquet:
         raise HoldfastError("--on spark is for Parquet files; convert the others first")
     rows = sum(_rows_of(path) for path in paths) if parquet and on == "auto" else 0
-    if rows > ROWS_IN_PROCESS:
-        print(f"holdfast: {rows:,} rows are more than {ROWS_IN_PROCESS:,}: checked on Spark", file=sys.stderr)
-    return on == "spark" or rows > ROWS_IN_PROCESS
+    if rows > EXECUTORS_ABOVE:
+        print(f"holdfast: {rows:,} rows are more than {EXECUTORS_ABOVE:,}: checked on Spark", file=sys.stderr)
+    return on == "spark" or rows > EXECUTORS_ABOVE
 
 
 def _rows_of(path: Path) -> int:

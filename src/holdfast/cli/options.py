@@ -8,9 +8,8 @@ from typing import Annotated
 import typer
 
 from holdfast.cli.output import Format
-from holdfast.discovery.wanted import DEFAULT_KINDS
+from holdfast.discovery.search_options import DEFAULT_KINDS
 from holdfast.errors import HoldfastError
-from holdfast.indexes.named import INDEXES
 
 VIOLATED = 1  # the exit status
 
@@ -27,7 +26,6 @@ Form = Annotated[Format, typer.Option("--format", help="How results are printed.
 SafeCells = Annotated[
     bool, typer.Option("--safe-cells", help="In csv, an apostrophe before what a spreadsheet would take for a formula.")
 ]
-IndexName = Annotated[str, typer.Option("--index", help=f"What finds the pairs: {', '.join(INDEXES)}.")]
 Limit = Annotated[
     int | None, typer.Option(min=0, help="Violations listed for each rule.", show_default="5; 100 in json and csv")
 ]

@@ -14,8 +14,8 @@ from holdfast.cli.explain import explain_command
 from holdfast.cli.options import Directory, Form, SafeCells
 from holdfast.cli.output import Format, Record, print_records
 from holdfast.cli.records import every_record
-from holdfast.discovery.rank import DEFAULT_MOST
 from holdfast.errors import HoldfastError, RuleError, StoreError, shown
+from holdfast.ranking.rank import DEFAULT_MOST
 from holdfast.report.facts import Line, lines_of
 from holdfast.rulebook import Rulebook
 from holdfast.rules.bind import forms

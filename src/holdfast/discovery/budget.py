@@ -10,7 +10,7 @@ from holdfast.executors.executor import Cancelled
 
 Progress = Callable[[str, float], None]  # what is being done, and the share of it that is done
 
-_MOST_OF_ONE = 4  # times the equal share
+_MAX_OF_ONE = 4  # times the equal share
 _MORE, _LEAST_GRACE, _GRACE = 0.05, 0.5, 2.0  # of a budget, but at least and at most so many seconds
 
 
@@ -63,7 +63,7 @@ class Budget:
     def for_one_of(self, count: int) -> Budget:
         """A share for the next of so many searches that are alike. It is larger than that of all: most need little, and
         it is better to finish some than none."""
-        return self.part(min(1.0, _MOST_OF_ONE / count))
+        return self.part(min(1.0, _MAX_OF_ONE / count))
 
     def rest(self) -> Budget:
         """What is left, for what follows: also where this one was interrupted."""

@@ -9,17 +9,17 @@ from typing import NamedTuple
 import numpy as np
 
 from holdfast.arrays import Arrays
-from holdfast.discovery.agree_set import Moved, Tally
 from holdfast.discovery.budget import Budget
-from holdfast.discovery.cells import Cells
-from holdfast.discovery.collapsed import Collapsed
-from holdfast.discovery.evidence_rules import EvidenceRules
-from holdfast.discovery.filed_generator import MEMORY_BUDGET
-from holdfast.discovery.inclusion import Inclusions
-from holdfast.discovery.runs import Runs
-from holdfast.discovery.table_rules import MOST_PAIRS, TableRules
-from holdfast.discovery.wanted import Wanted
-from holdfast.discovery.wide_inclusion import WideInclusions
+from holdfast.discovery.dc.maintainer import DcMaintainer
+from holdfast.discovery.fd.collapsed import Collapsed
+from holdfast.discovery.fd.maintainer import MAX_AGREE_SET_PAIRS, FdMaintainer
+from holdfast.discovery.ind.cells import Cells
+from holdfast.discovery.ind.filed_generator import MEMORY_BUDGET
+from holdfast.discovery.ind.inclusions import Inclusions
+from holdfast.discovery.ind.runs import Runs
+from holdfast.discovery.ind.wide_inclusions import WideInclusions
+from holdfast.discovery.pair_sets import Moved, Tally
+from holdfast.discovery.search_options import SearchOptions
 from holdfast.executors.executor import Cancelled, Executor
 from holdfast.rules.change import Pair, RuleChange
 from holdfast.rules.masks import has, mask_of
@@ -41,17 +41,17 @@ class Searched(NamedTuple):
 
 class DatabaseRules:
     """Keeps the rules of each table true to its rows, and the inclusions between tables. `named`: whether rules say the
-    table they are about; `words`: the texts of the codes."""
+    table they are about; `dictionary`: the texts of the codes."""
 
     def __init__(
         self,
         schemas: Mapping[str, Schema],
-        wanted: Wanted,
-        words: TextDictionary,
+        wanted: SearchOptions,
+        dictionary: TextDictionary,
         executor: Executor | None = None,
         *,
         named: bool = False,
-        most_pairs: float = MOST_PAIRS,
+        most_pairs: float = MAX_AGREE_SET_PAIRS,
         most_counted: float | None = None,
         memory_budget: int = MEMORY_BUDGET,
     ) -> None:
@@ -59,11 +59,11 @@ class DatabaseRules:
         self.cells = Cells.empty()  # of the last change
         self.unfinished: dict[Searched, str] = {}  # the searches that a budget ended before or while they ran, and why
         self.tables = {
-            name: TableRules(len(schema), wanted, executor, most_pairs=most_pairs)
+            name: FdMaintainer(len(schema), wanted, executor, most_pairs=most_pairs)
             for name, schema in (schemas if wanted.of_one_table else {}).items()
         }
         self.evidence = {
-            name: EvidenceRules(schema, wanted, executor, table=name if named else None, most_pairs=most_counted)
+            name: DcMaintainer(schema, wanted, executor, table=name if named else None, most_pairs=most_counted)
             for name, schema in (schemas if wanted.of_evidence else {}).items()
         }
         self.inclusions: Inclusions | None = None
@@ -71,7 +71,7 @@ class DatabaseRules:
         if "ind" in wanted.kinds:
             self.inclusions = Inclusions(
                 schemas,
-                words,
+                dictionary,
                 max_error=wanted.max_error,
                 as_text=wanted.compare == "text",
                 only_inserts=wanted.only_inserts,
@@ -139,9 +139,9 @@ class DatabaseRules:
             rest -= weight
         self._begin_wide(codes, budget)
 
-    def _begin_one(self, name: str, rules: TableRules | EvidenceRules, moved: Moved, budget: Budget | None) -> None:
+    def _begin_one(self, name: str, rules: FdMaintainer | DcMaintainer, moved: Moved, budget: Budget | None) -> None:
         """The rules of one table; where time was up before or while they were searched, this is noted."""
-        kinds = self.wanted.of_one_table if isinstance(rules, TableRules) else self.wanted.of_evidence
+        kinds = self.wanted.of_one_table if isinstance(rules, FdMaintainer) else self.wanted.of_evidence
         ended: Mapping[str, str] = {}
         try:
             if budget is not None:

@@ -8,24 +8,24 @@ from contextlib import contextmanager
 from holdfast.errors import HoldfastError, shown
 from holdfast.table.schema import Schema
 
-MOST_COLUMNS = 4096  # of a table
-MOST_COMPARED = 8192  # of all tables, whose inclusions are looked for
+MAX_COLUMNS = 4096  # of a table
+MAX_COMPARED = 8192  # of all tables, whose inclusions are looked for
 
 
 def require_narrow(schemas: Mapping[str, Schema]) -> None:
     """Raises an error that names the table with too many columns, and what to do."""
     for name, schema in schemas.items():
-        if len(schema) > MOST_COLUMNS:
+        if len(schema) > MAX_COLUMNS:
             raise HoldfastError(
-                f"table {shown(name)} has {len(schema):,} columns, and rules are found among at most {MOST_COLUMNS:,}; "
+                f"table {shown(name)} has {len(schema):,} columns, and rules are found among at most {MAX_COLUMNS:,}; "
                 f"choose some with columns= (--columns), or leave some out with exclude= (--exclude)"
             )
 
 
 def require_comparable(columns: int) -> None:
-    if columns > MOST_COMPARED:
+    if columns > MAX_COMPARED:
         raise HoldfastError(
-            f"the tables have {columns:,} columns, and inclusions are found among at most {MOST_COMPARED:,}; "
+            f"the tables have {columns:,} columns, and inclusions are found among at most {MAX_COMPARED:,}; "
             f"choose some with columns= (--columns), or leave some out with exclude= (--exclude)"
         )
 

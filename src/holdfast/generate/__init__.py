@@ -1,7 +1,7 @@
 """Seeded data with rules that hold and breaks at known batches, for the demo, tests and benchmarks."""
 
 from holdfast.generate.orders import orders
-from holdfast.generate.stream import Batch, Break, Stream
+from holdfast.generate.stream import Break, GeneratedBatch, GeneratedStream
 from holdfast.generate.tax import tax
 
-__all__ = ["Batch", "Break", "Stream", "orders", "tax"]
+__all__ = ["Break", "GeneratedBatch", "GeneratedStream", "orders", "tax"]

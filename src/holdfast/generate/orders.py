@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from holdfast.generate.stream import Spoiler, Stream
+from holdfast.generate.stream import GeneratedStream, Spoiler
 from holdfast.generate.values import cents, chosen, made_up, pick, replaced
 
-MOST_ZIPS, PRODUCTS = 2_000, 500
+MAX_ZIPS, PRODUCTS = 2_000, 500
 COUNTRIES = ["AT", "BE", "CH", "DE", "DK", "ES", "FR", "IT", "NL", "PL"]
 RULES = [
     "customers: key(id)",
@@ -75,17 +75,17 @@ class _Orders:
         )
 
 
-def orders(rows: int = 10_000, seed: int = 0) -> Stream:
+def orders(rows: int = 10_000, seed: int = 0) -> GeneratedStream:
     """This many orders, a fifth as many customers, and changes to the orders.
 
     >>> sorted(orders(1000).tables)
     ['customers', 'orders']
     """
     customers = max(1, rows // 5)
-    zips = min(MOST_ZIPS, max(10, customers // 20))
+    zips = min(MAX_ZIPS, max(10, customers // 20))
     make = _Orders(seed, customers)
     nobody = pa.array([customers * 1000 + 7])
-    return Stream(
+    return GeneratedStream(
         tables={"customers": _Customers(seed, zips)(0, customers), "orders": make(0, rows)},
         keys={"customers": ("id",), "orders": ("id",)},
         rules=RULES,

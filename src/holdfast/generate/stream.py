@@ -24,7 +24,7 @@ class Break:
 
 
 @dataclass(frozen=True)
-class Batch:
+class GeneratedBatch:
     """One atomic batch, the breaks planted in it and the breaks that it repairs."""
 
     number: int
@@ -74,7 +74,7 @@ class Spoiler:
 
 
 @dataclass(frozen=True)
-class Stream:
+class GeneratedStream:
     """Tables, the rules that hold on them, and batches of changes.
 
     Each batch inserts `size` rows, deletes and updates a tenth as many into the table named `moving`; every third
@@ -90,7 +90,7 @@ class Stream:
     spoilers: list[Spoiler]
     seed: int
 
-    def batches(self, count: int, size: int = 1000) -> Iterator[Batch]:
+    def batches(self, count: int, size: int = 1000) -> Iterator[GeneratedBatch]:
         """`count` batches, numbered from 1; the same for the same seed."""
         base = self.tables[self.moving]
         order = np.random.default_rng([self.seed, 1]).permutation(base.num_rows)
@@ -101,7 +101,7 @@ class Stream:
             planted = self._plant(number, base, mine[2 * few :]) if number % 3 == 0 else []
             repaired = [entry for entry in open_breaks if entry[0].repaired_in == number]
             open_breaks = [entry for entry in open_breaks if entry not in repaired] + planted
-            yield Batch(
+            yield GeneratedBatch(
                 number,
                 self._changes(number, size, base.take(mine[:few]), base.take(mine[few : 2 * few]), planted, repaired),
                 [entry[0] for entry in planted],

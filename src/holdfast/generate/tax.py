@@ -11,10 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from holdfast.generate.stream import Spoiler, Stream
+from holdfast.generate.stream import GeneratedStream, Spoiler
 from holdfast.generate.values import Numbers, cents, chosen, made_up, pick, replaced
 
-STATES, MOST_ZIPS, AREAS = 50, 20_000, 300
+STATES, MAX_ZIPS, AREAS = 50, 20_000, 300
 RULES = [
     "key(area, phone)",
     "zip -> city",
@@ -72,14 +72,14 @@ def _state_names() -> list[str]:
     return [f"{chr(65 + i // 10)}{chr(75 + i % 10)}" for i in range(STATES)]
 
 
-def tax(rows: int = 10_000, seed: int = 0) -> Stream:
+def tax(rows: int = 10_000, seed: int = 0) -> GeneratedStream:
     """The tax table with this many rows, and changes to it.
 
     >>> tax(1000).tables["tax"].num_rows
     1000
     """
-    make = _People(seed, min(MOST_ZIPS, max(1, rows // 1000) * STATES))  # about twenty people for a zip
-    return Stream(
+    make = _People(seed, min(MAX_ZIPS, max(1, rows // 1000) * STATES))  # about twenty people for a zip
+    return GeneratedStream(
         tables={"tax": make(0, rows)},
         keys={"tax": ("area", "phone")},
         rules=[f"tax: {rule}" for rule in RULES],

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from holdfast.errors import HoldfastError
 from holdfast.indexes.box_arrays import empty_box, grown, longer, nbytes, renumbered, room_for, with_versions
-from holdfast.indexes.index import Counts, Moved, members, moved, violate_with_themselves
+from holdfast.indexes.index import Counts, PairChanges, members, moved, violate_with_themselves
 from holdfast.indexes.pairs import Ids, Pairs
 from holdfast.indexes.plan import Group
 from holdfast.kernels import box as kernel
@@ -26,7 +26,7 @@ from holdfast.table.dictionary import Codes, TextDictionary
 _OPS = {Op.EQ: search.EQ, Op.NE: search.NE, Op.LT: search.LT, Op.LE: search.LE, Op.GT: search.GT, Op.GE: search.GE}
 _POLICIES = {"equal": search.NULL_EQUAL, "distinct": search.NULL_DISTINCT, "sql": search.NULL_SQL}
 _FIRST_ROOM, _ENOUGH_ROOM = 1 << 12, 1 << 19
-_MOST_VERSIONS = 2**31 - 2
+_MAX_VERSIONS = 2**31 - 2
 _NO_ORDER, _ALL, _NO_COUNTS = np.zeros(0, np.int64), np.zeros((2, 0), np.uint8), np.zeros(0, np.int64)
 
 Roles = npt.NDArray[np.uint8]  # [t and s, row]
@@ -41,9 +41,9 @@ class BoxIndex:
 
     asked_at_once, least_asked, works_elsewhere = 1 << 12, 16, False
 
-    def __init__(self, group: Group, words: TextDictionary, *, tested: bool = False) -> None:
+    def __init__(self, group: Group, dictionary: TextDictionary, *, tested: bool = False) -> None:
         """`tested`: all calls say which roles rows may stand in, so that their tests are not made here."""
-        self.group, self._words = group, words
+        self.group, self._dictionary = group, dictionary
         rules, t, s = group.rules, group.t, group.s
         keys, dims, count = len(s.key), len(s.dims), len(rules)
         self._operands = None if all(o.form is None for o in group.operands) else group.operands
@@ -89,7 +89,7 @@ class BoxIndex:
         """Rows go."""
         return self._process(ids, codes, limits, batch.LEAVE, self._asks, roles)
 
-    def change(self, leave: Ids, leave_codes: Codes, come: Ids, come_codes: Codes, limits: Counts) -> Moved:
+    def change(self, leave: Ids, leave_codes: Codes, come: Ids, come_codes: Codes, limits: Counts) -> PairChanges:
         """As `Index.change`."""
         return moved(self, leave, leave_codes, come, come_codes, limits)
 
@@ -128,7 +128,7 @@ class BoxIndex:
         found, counts = self.found(ids, codes, rule, emit=emit)
         assert found.s is not None
         kept = found.t != found.s
-        themselves = violate_with_themselves(self.group, rule, codes, self._words)
+        themselves = violate_with_themselves(self.group, rule, codes, self._dictionary)
         return Pairs(found.t[kept], found.s[kept]), counts - themselves
 
     def found(self, ids: Ids, codes: Codes, rule: int, *, emit: bool = True) -> tuple[Pairs, Counts]:
@@ -178,7 +178,7 @@ class BoxIndex:
 
     def _members(self, codes: Codes) -> npt.NDArray[np.uint8]:
         sides = (self.group.t, self.group.s)
-        return np.array([members(self.group, side, codes, self._words) for side in sides], np.uint8)
+        return np.array([members(self.group, side, codes, self._dictionary) for side in sides], np.uint8)
 
     def _near_each_other(self, codes: Codes) -> Ids:
         """An order in which neighbours search the same places (Weever, section 5.5); any order finds the same pairs."""
@@ -195,10 +195,10 @@ class BoxIndex:
         if versions > 1024 and 2 * int(self._state[batch.LIVE]) < versions:
             self._forget_the_dead()
         elif status == kernel.GROW_VERSIONS:
-            if versions >= _MOST_VERSIONS:
-                raise HoldfastError(f"an index in the process holds at most {_MOST_VERSIONS:,} rows")
+            if versions >= _MAX_VERSIONS:
+                raise HoldfastError(f"an index in the process holds at most {_MAX_VERSIONS:,} rows")
             row_ids, of_rows = self._lines.row_ids, self._lines.versions
-            room = min(room_for(versions + 1, len(row_ids)), _MOST_VERSIONS)
+            room = min(room_for(versions + 1, len(row_ids)), _MAX_VERSIONS)
             if most >= len(of_rows):
                 of_rows = longer(of_rows, room_for(most + 1, len(of_rows)), -1)
             self._lines = self._lines._replace(row_ids=longer(row_ids, room), versions=of_rows)

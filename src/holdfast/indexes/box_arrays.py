@@ -60,9 +60,9 @@ def grown(box: kernel.Box, status: int) -> kernel.Box:
     if status == kernel.GROW_BUCKETS:
         return _more_buckets(box)
     if status == kernel.GROW_DIRECTORIES:
-        if len(box.runs) >= kernel.MOST_DIRECTORIES:
+        if len(box.runs) >= kernel.MAX_DIRECTORIES:
             raise HoldfastError("an index cannot have more than 8 million keys with more than 64 rows each")
-        lines = min(2 * len(box.runs), kernel.MOST_DIRECTORIES)
+        lines = min(2 * len(box.runs), kernel.MAX_DIRECTORIES)
         return box._replace(runs=longer(box.runs, lines), totals=longer(box.totals, lines))
     if status == kernel.GROW_ORDERED:
         return _with_order(box)

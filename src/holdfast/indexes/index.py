@@ -18,7 +18,7 @@ Counts = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
 
-class Moved(NamedTuple):
+class PairChanges(NamedTuple):
     """What a change did to the pairs of each rule: those that went and came where they are all listed, and how many."""
 
     removed: list[Pairs]
@@ -40,7 +40,7 @@ class Index(Protocol):
     @property
     def nbytes(self) -> int: ...
 
-    def change(self, leave: Ids, leave_codes: Codes, come: Ids, come_codes: Codes, limits: Counts) -> Moved:
+    def change(self, leave: Ids, leave_codes: Codes, come: Ids, come_codes: Codes, limits: Counts) -> PairChanges:
         """Rows go, then rows come: the pairs of each rule that went with the ones and came with the others.
 
         Those of a rule are listed unless there are more than its limit (-1: list nothing); counts are always exact.
@@ -60,30 +60,30 @@ class Moving(Protocol):
     def leave(self, ids: Ids, codes: Codes, limits: Counts) -> tuple[list[Pairs], list[bool]]: ...
 
 
-def moved(index: Moving, leave: Ids, leave_codes: Codes, come: Ids, come_codes: Codes, limits: Counts) -> Moved:
+def moved(index: Moving, leave: Ids, leave_codes: Codes, come: Ids, come_codes: Codes, limits: Counts) -> PairChanges:
     """Rows go, then rows come."""
     before = index.counts.copy()
     removed, removed_listed = index.leave(leave, leave_codes, limits)
     middle = index.counts.copy()
     added, added_listed = index.enter(come, come_codes, limits)
     listed = [a and b for a, b in zip(removed_listed, added_listed, strict=True)]
-    return Moved(removed, before - middle, added, index.counts - middle, listed)
+    return PairChanges(removed, before - middle, added, index.counts - middle, listed)
 
 
 MakeIndex = Callable[[Group, TextDictionary], Index]
 
 
-def members(group: Group, side: Side, codes: Codes, words: TextDictionary) -> Mask:
+def members(group: Group, side: Side, codes: Codes, dictionary: TextDictionary) -> Mask:
     """Who may stand in a role: rows that pass its filter and whose key can be equal to another."""
     allowed = ~group.key_is_null(side, codes)
     for tests, nulls in ((side.filter, group.rules[0].nulls), (side.where, "sql")):
         if tests:
-            allowed &= rows_that_satisfy(tests, group.schema, codes, words, nulls)
+            allowed &= rows_that_satisfy(tests, group.schema, codes, dictionary, nulls)
     return allowed
 
 
-def violate_with_themselves(group: Group, rule: int, codes: Codes, words: TextDictionary) -> Mask:
+def violate_with_themselves(group: Group, rule: int, codes: Codes, dictionary: TextDictionary) -> Mask:
     """Rows that would violate the rule if a row were its own partner."""
     compiled = group.rules[rule]
-    found = rows_that_satisfy(as_dc(compiled.rule).written, group.schema, codes, words, compiled.nulls)  # type: ignore[arg-type]
-    return found & rows_that_satisfy(compiled.t.where, group.schema, codes, words, "sql")
+    found = rows_that_satisfy(as_dc(compiled.rule).written, group.schema, codes, dictionary, compiled.nulls)  # type: ignore[arg-type]
+    return found & rows_that_satisfy(compiled.t.where, group.schema, codes, dictionary, "sql")

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from holdfast.arrays import Array, Arrays
 from holdfast.executors.executor import BUCKET, Block, Bucket, Executor
 from holdfast.indexes.box import BoxIndex, Roles
-from holdfast.indexes.index import Counts, MakeIndex, Moved, members, violate_with_themselves
+from holdfast.indexes.index import Counts, MakeIndex, PairChanges, members, violate_with_themselves
 from holdfast.indexes.pairs import Ids, Pairs
 from holdfast.indexes.plan import Group, Operand
 from holdfast.rules.operator import Op
@@ -45,8 +45,8 @@ class PartitionedIndex:
 
     asked_at_once, least_asked, works_elsewhere = 1 << 22, 1 << 16, True
 
-    def __init__(self, group: Group, words: TextDictionary, executor: Executor, parts: int = PARTS) -> None:
-        self.group, self._words, self._executor = group, words, executor
+    def __init__(self, group: Group, dictionary: TextDictionary, executor: Executor, parts: int = PARTS) -> None:
+        self.group, self._dictionary, self._executor = group, dictionary, executor
         self.counts: Counts = np.zeros(len(group.rules), np.int64)
         self._layout = Keyed(group, parts) if group.s.key else Blocked(group, parts)
         self._parts = [Bucket(number) for number in range(parts)]
@@ -56,7 +56,7 @@ class PartitionedIndex:
     def nbytes(self) -> int:
         return sum(int(a.nbytes) for part in self._parts for a in (part.arrays or {}).values())
 
-    def change(self, leave: Ids, leave_codes: Codes, come: Ids, come_codes: Codes, limits: Counts) -> Moved:
+    def change(self, leave: Ids, leave_codes: Codes, come: Ids, come_codes: Codes, limits: Counts) -> PairChanges:
         """As `Index.change`."""
         first = not len(self._layout)
         if first and isinstance(self._layout, Blocked):
@@ -65,7 +65,7 @@ class PartitionedIndex:
         deltas = [self._sent(mode, ids, codes) for mode, ids, codes in sides if len(ids)]
         if not deltas:
             nothing = [Pairs.none()] * len(self.counts)
-            return Moved(nothing, 0 * self.counts, nothing, 0 * self.counts, (limits >= 0).tolist())
+            return PairChanges(nothing, 0 * self.counts, nothing, 0 * self.counts, (limits >= 0).tolist())
         delta = {name: np.concatenate([d[name] for d in deltas]) for name in deltas[0]}
         before, step = self._parts, keyed_step if isinstance(self._layout, Keyed) else blocked_step
         self._parts, summaries = self._executor.update(step, before, delta, self._shared | {"limits": limits})
@@ -79,7 +79,7 @@ class PartitionedIndex:
         gone, gone_count, gone_listed = _gathered(summaries, "removed", limits)
         fresh, fresh_count, fresh_listed = _gathered(summaries, "added", limits)
         self.counts += fresh_count - gone_count
-        return Moved(gone, gone_count, fresh, fresh_count, (gone_listed & fresh_listed).tolist())
+        return PairChanges(gone, gone_count, fresh, fresh_count, (gone_listed & fresh_listed).tolist())
 
     def _sent(self, mode: int, ids: Ids, codes: Codes) -> dict[str, Array]:
         """Rows with the parts they go to, in which roles, whether they live there, and the hashes of their keys."""
@@ -91,16 +91,16 @@ class PartitionedIndex:
         return made | {"roles": np.ascontiguousarray(roles.T), "home": at_home}
 
     def _roles(self, codes: Codes) -> Roles:
-        """Who passes the tests of t and of s; tests may need the words, which only this process has."""
+        """Who passes the tests of t and of s; tests may need the dictionary, which only this process has."""
         sides = (self.group.t, self.group.s)
-        return np.array([members(self.group, side, codes, self._words) for side in sides], np.uint8)
+        return np.array([members(self.group, side, codes, self._dictionary) for side in sides], np.uint8)
 
     def _among_themselves(
         self, leave: Ids, leave_codes: Codes, come: Ids, come_codes: Codes, limits: Counts
     ) -> Iterator[Arrays]:
         """The pairs of rows that go together, and of rows that come together: blocks meet only those who stay."""
         for what, ids, codes in (("removed", leave, leave_codes), ("added", come, come_codes)):
-            index = BoxIndex(self.group, self._words)
+            index = BoxIndex(self.group, self._dictionary)
             pairs, listed = index.enter(ids, codes, limits)
             yield _summary(what, pairs, listed, index.counts)
 
@@ -126,7 +126,7 @@ class PartitionedIndex:
         counts = np.zeros(len(ids), np.int64)
         for answer in found:
             np.add.at(counts, np.asarray(answer["place"], np.int64), answer["counts"])
-        themselves = violate_with_themselves(self.group, rule, codes, self._words)
+        themselves = violate_with_themselves(self.group, rule, codes, self._dictionary)
         pairs = Pairs.joined([Pairs(np.asarray(a["t"]), np.asarray(a["s"])) for a in found])
         assert pairs.s is not None
         kept = pairs.t != pairs.s

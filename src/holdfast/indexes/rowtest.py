@@ -17,24 +17,24 @@ Mask = npt.NDArray[np.bool_]
 
 
 def rows_that_satisfy(
-    predicates: Iterable[Predicate], schema: Schema, codes: Codes, words: TextDictionary, nulls: str
+    predicates: Iterable[Predicate], schema: Schema, codes: Codes, dictionary: TextDictionary, nulls: str
 ) -> Mask:
     """Which rows of codes[column, row] satisfy all predicates, whichever of t and s they speak of. O(rows)."""
-    return pairs_that_satisfy(predicates, schema, {"t": codes, "s": codes}, words, nulls)
+    return pairs_that_satisfy(predicates, schema, {"t": codes, "s": codes}, dictionary, nulls)
 
 
 def pairs_that_satisfy(
-    predicates: Iterable[Predicate], schema: Schema, codes: Mapping[str, Codes], words: TextDictionary, nulls: str
+    predicates: Iterable[Predicate], schema: Schema, codes: Mapping[str, Codes], dictionary: TextDictionary, nulls: str
 ) -> Mask:
     """The same of pairs of rows, given by the codes of t and of s, as many of each. O(pairs)."""
     kept = np.ones(codes["t"].shape[1], dtype=bool)
     for predicate in predicates:
-        kept &= _satisfies(predicate, schema, codes, words, nulls)
+        kept &= _satisfies(predicate, schema, codes, dictionary, nulls)
     return kept
 
 
 def _satisfies(
-    predicate: Predicate, schema: Schema, codes: Mapping[str, Codes], words: TextDictionary, nulls: str
+    predicate: Predicate, schema: Schema, codes: Mapping[str, Codes], dictionary: TextDictionary, nulls: str
 ) -> Mask:
     cells = [codes[cell.row][schema.position(cell.column)] for cell in predicate.cells]
     if isinstance(predicate, IsNull):
@@ -43,12 +43,12 @@ def _satisfies(
     if isinstance(predicate.right, Cell):
         columns = [schema.column(cell.column) for cell in predicate.cells]
         return holds(predicate.op, *common_codes(columns[0], cells[0], columns[1], cells[1]), nulls)
-    return _with_constant(predicate, schema, cells[0], words, nulls)
+    return _with_constant(predicate, schema, cells[0], dictionary, nulls)
 
 
-def _with_constant(predicate: Compare, schema: Schema, left: Codes, words: TextDictionary, nulls: str) -> Mask:
+def _with_constant(predicate: Compare, schema: Schema, left: Codes, dictionary: TextDictionary, nulls: str) -> Mask:
     assert not isinstance(predicate.right, Cell)
-    place = mark(schema.column(predicate.left.column), predicate.right.value, words)
+    place = mark(schema.column(predicate.left.column), predicate.right.value, dictionary)
     known = left != NULL
     missing = ~known if predicate.op is Op.NE and nulls != "sql" else np.zeros(len(left), dtype=bool)
     if place.exact:

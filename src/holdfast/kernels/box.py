@@ -146,7 +146,7 @@ def ordered_of(box):
 # --- the word of a bucket: 31 bits head, 7 entries in the tail, 2 size class of its chunk, 23 directory + 1 -----
 
 UNIT = 4  # the head is the only version, or where the tail's chunk starts, in units of four entries
-MOST_DIRECTORIES = (1 << 23) - 1
+MAX_DIRECTORIES = (1 << 23) - 1
 _HEAD, _COUNT, _CLASS = (1 << 31) - 1, (1 << 7) - 1, 3
 
 

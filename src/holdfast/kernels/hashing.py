@@ -12,7 +12,7 @@ from holdfast.kernels.compiled import part
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _FIRST = np.uint64(0xBF58476D1CE4E5B9)
 _SECOND = np.uint64(0x94D049BB133111EB)
-_S30, _S27, _S31, _S32 = np.uint64(30), np.uint64(27), np.uint64(31), np.uint64(32)
+_S30, _S27, _S31 = np.uint64(30), np.uint64(27), np.uint64(31)
 _BYTES = (
     np.uint64(8),
     np.uint64(16),

@@ -17,7 +17,7 @@ from ruamel.yaml.error import YAMLError
 from holdfast.errors import ReadError, keep_secret
 from holdfast.rulebook import DEFAULT_KEEP
 
-ROWS_IN_PROCESS = 20_000_000  # with more, "auto" takes the executors of Spark
+EXECUTORS_ABOVE = 20_000_000  # with more, "auto" takes the executors of Spark
 Columns = str | list[str]
 
 

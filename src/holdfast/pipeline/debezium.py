@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from holdfast.errors import Place, ReadError, SchemaError, cell, detail, shown
+from holdfast.errors import Location, ReadError, SchemaError, cell, detail, shown
 from holdfast.table.change import DELETE, UPSERT, Feed, Part
 from holdfast.table.kind import Kind
 from holdfast.table.net import Bad
@@ -41,7 +41,7 @@ class _Rows:
         self.places.append(place)
 
 
-class _Places(Place):
+class _Places(Location):
     def __init__(self, source: str, places: list[str]) -> None:
         super().__init__(source)
         object.__setattr__(self, "_places", places)

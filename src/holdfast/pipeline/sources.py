@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from holdfast.errors import HoldfastError, Place, ReadError, detail
+from holdfast.errors import HoldfastError, Location, ReadError, detail
 from holdfast.executors.spark import quoted
 from holdfast.pipeline.config import DebeziumSource, DeltaSource, FilesSource, JdbcSource, KafkaSource, Pipeline
 from holdfast.pipeline.debezium import feeds_of
@@ -185,7 +185,7 @@ def _changed_rows(lines: list[tuple[str, str | None]], source: str, quarantine: 
         return Content([], bad)
     names = list(dict.fromkeys(name for row in rows for name in row))
     table = pa.table({name: [row.get(name) for row in rows] for name in names})
-    return Content([feed for _, feeds in read_feed(Source(source, table, Place(source))) for feed in feeds], bad)
+    return Content([feed for _, feeds in read_feed(Source(source, table, Location(source))) for feed in feeds], bad)
 
 
 def _changed_row(text: str | None) -> Record:
@@ -219,7 +219,7 @@ class DeltaFeed:
             order = np.lexsort((~goes.to_numpy(zero_copy_only=False), commits))
             kinds = np.where(goes.to_numpy(zero_copy_only=False), DELETE, UPSERT).astype(np.int8)[order]
             rows = table.select([n for n in table.column_names if not n.startswith("_")]).take(order)
-            part = Part.by_keys(Source(self._source.path, rows, Place(self._source.path)), kinds)
+            part = Part.by_keys(Source(self._source.path, rows, Location(self._source.path)), kinds)
             return Content([Feed(part, self._source.table)], [])
 
         return [Batch(number, _offsets_of(self._checkpoint, number), f"{self._source.path}, batch {number}", read)]
@@ -245,7 +245,7 @@ class JdbcTables:
                 marks = found.column(table.watermark)
                 until[name] = str(pc.max(marks).as_py())
                 kinds = np.full(found.num_rows, UPSERT, np.int8)
-                feeds.append(Feed(Part.by_keys(Source(name, found, Place(table.table)), kinds), name))
+                feeds.append(Feed(Part.by_keys(Source(name, found, Location(table.table)), kinds), name))
         if not feeds or until == since:  # those with the last watermark are known
             return None
         return Batch(number, json.dumps(until), f"the database, batch {number}", lambda _, __: Content(feeds, []))

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import ChangeRefused, HoldfastError, NotAvailable, ReadError, SchemaError, ValueRefused, discreet
 from holdfast.executors.executor import Executor
-from holdfast.pipeline.config import ROWS_IN_PROCESS, DeltaSource, JdbcSource, Pipeline, seconds
+from holdfast.pipeline.config import EXECUTORS_ABOVE, DeltaSource, JdbcSource, Pipeline, seconds
 from holdfast.pipeline.delivery import Delivery
 from holdfast.pipeline.landing import Applied
 from holdfast.pipeline.sources import Batch, JdbcTables, LandingFiles, jdbc_table, stream_of
@@ -130,9 +130,9 @@ def place_of(pipeline: Pipeline, book: Rulebook) -> tuple[str, str]:
     if pipeline.executor != "auto":
         return pipeline.executor, "as the pipeline says"
     rows = sum(book.count(name) for name in book.tables)
-    if rows > ROWS_IN_PROCESS:
-        return "spark", f"{rows:,} rows are more than {ROWS_IN_PROCESS:,}"
-    return "process", f"{rows:,} rows are at most {ROWS_IN_PROCESS:,}"
+    if rows > EXECUTORS_ABOVE:
+        return "spark", f"{rows:,} rows are more than {EXECUTORS_ABOVE:,}"
+    return "process", f"{rows:,} rows are at most {EXECUTORS_ABOVE:,}"
 
 
 def spark_executor(pipeline: Pipeline, spark: SparkSession) -> Executor:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from holdfast.discovery.rank import DEFAULT_MOST, Ranked
 from holdfast.errors import HoldfastError, RuleError
+from holdfast.ranking.rank import DEFAULT_MOST, Ranked
 from holdfast.rulebook import Rulebook
 from holdfast.rules.bind import forms, require_fits
 from holdfast.rules.grammar import parse
@@ -56,7 +56,7 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Cell:
+class ShownCell:
     """A column of a violation side by side: the values of both rows, and whether the rule compares them."""
 
     column: str
@@ -73,7 +73,7 @@ class Shown:
     s: int | None
     names: tuple[str, ...]
     words: str
-    cells: tuple[Cell, ...]
+    cells: tuple[ShownCell, ...]
 
 
 @dataclass(frozen=True)
@@ -259,7 +259,7 @@ def shown_violation(rule: Rule, table: str, violation: Violation, mask: Mask) ->
     for column in rows[0]:
         state = "other" if column not in violation.compared else "same" if column in same else "clash"
         texts = [text_of(row[column]) for row in hidden]
-        cells.append(Cell(column, texts[0], texts[1] if len(texts) > 1 else None, state))
+        cells.append(ShownCell(column, texts[0], texts[1] if len(texts) > 1 else None, state))
     pairs = {c: (hidden[0][c], hidden[1][c] if len(rows) > 1 else None) for c in violation.compared}
     words = clash(rule, text_of(names[0]), text_of(names[1]) if len(names) > 1 else None, pairs, same)
     return Shown(violation.t, violation.s, tuple(text_of(name) for name in names), words, tuple(cells))

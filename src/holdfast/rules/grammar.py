@@ -22,9 +22,9 @@ from holdfast.rules.rule import Dc, Fd, Ind, Key, Marked, Order, Rule
 
 Part = TypeVar("Part")
 
-MOST_CHARACTERS = 100_000  # of a rule's text
-MOST_PREDICATES = 1_000  # of one conjunction
-_MOST_NUMBER_CHARACTERS = 1_000  # more than any number within NUMBER_BOUNDS needs when it is printed
+MAX_CHARACTERS = 100_000  # of a rule's text
+MAX_PREDICATES = 1_000  # of one conjunction
+_MAX_NUMBER_CHARACTERS = 1_000  # more than any number within NUMBER_BOUNDS needs when it is printed
 _REMEMBERED_TEXT = 1_000  # rules with longer texts are parsed each time
 
 # Possessive quantifiers (`++`, `*+`) never try a shorter match, so an unfinished quote costs one pass.
@@ -214,8 +214,8 @@ class _Parser:
     def conjunction(self) -> list[Predicate]:
         found = [self.predicate()]
         while self.accept("and"):
-            if len(found) == MOST_PREDICATES:
-                raise self.fail(f"at most {MOST_PREDICATES:,} predicates")
+            if len(found) == MAX_PREDICATES:
+                raise self.fail(f"at most {MAX_PREDICATES:,} predicates")
             found.append(self.predicate())
         return found
 
@@ -264,7 +264,7 @@ class _Parser:
 
     def number(self, token: Token) -> Constant:
         bounds = ParseError(NUMBER_BOUNDS, self.text, token.start)
-        if len(token.text) > _MOST_NUMBER_CHARACTERS:
+        if len(token.text) > _MAX_NUMBER_CHARACTERS:
             raise bounds
         try:
             return Constant.of(Decimal(token.text))
@@ -292,8 +292,8 @@ def _unquoted(token: Token) -> str:
 
 def _tokens(text: str) -> list[Token]:
     """The tokens, the last of them `end`. O(characters): each match starts where the one before ended."""
-    if len(text) > MOST_CHARACTERS:
-        raise ParseError(f"at most {MOST_CHARACTERS:,} characters", text, MOST_CHARACTERS)
+    if len(text) > MAX_CHARACTERS:
+        raise ParseError(f"at most {MAX_CHARACTERS:,} characters", text, MAX_CHARACTERS)
     _require_encodable(text)
     found: list[Token] = []
     for match in _TOKEN.finditer(text):

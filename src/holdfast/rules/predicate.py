@@ -11,8 +11,8 @@ from holdfast.rules.names import Rank, Value, by_name, literal_text, quoted
 from holdfast.rules.operator import Op
 
 OTHER_ROW = {"t": "s", "s": "t"}
-MOST_DIGITS = 400  # of a number, before and after the decimal point; floats reach 1e308
-NUMBER_BOUNDS = f"a number of at most {MOST_DIGITS} digits before and {MOST_DIGITS} after the decimal point"
+MAX_DIGITS = 400  # of a number, before and after the decimal point; floats reach 1e308
+NUMBER_BOUNDS = f"a number of at most {MAX_DIGITS} digits before and {MAX_DIGITS} after the decimal point"
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Constant:
 
 def _bounded(value: int | float | Decimal) -> Decimal:
     """A number as rules hold it: finite, exact, and short enough to be printed in full."""
-    if isinstance(value, int) and value.bit_length() > MOST_DIGITS * 4:
+    if isinstance(value, int) and value.bit_length() > MAX_DIGITS * 4:
         raise RuleError(f"expected {NUMBER_BOUNDS}")
     number = Decimal(repr(value)) if isinstance(value, float) else Decimal(value)
     if not number.is_finite():
@@ -72,7 +72,7 @@ def _bounded(value: int | float | Decimal) -> Decimal:
     _, digits, exponent = number.as_tuple()
     assert isinstance(exponent, int)
     zeros = next(i for i, digit in enumerate(reversed(digits)) if digit)
-    if number.adjusted() >= MOST_DIGITS or -(exponent + zeros) > MOST_DIGITS:
+    if number.adjusted() >= MAX_DIGITS or -(exponent + zeros) > MAX_DIGITS:
         raise RuleError(f"expected {NUMBER_BOUNDS}")
     return number
 

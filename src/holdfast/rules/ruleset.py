@@ -31,7 +31,7 @@ NO_CONCLUSION = -1
 
 
 @dataclass(frozen=True, eq=False)
-class Block:
+class RuleBlock:
     """Rules of one kind and table. `names` is the schema's column order, empty where there is no schema."""
 
     kind: str
@@ -55,7 +55,7 @@ class Block:
     def rank(self) -> Rank:
         return by_position(self.names) if self.names else by_name
 
-    def chosen(self, rows: npt.NDArray[Any]) -> Block:
+    def chosen(self, rows: npt.NDArray[Any]) -> RuleBlock:
         errors, supports = (None if some is None else some[rows] for some in (self.errors, self.supports))
         masks, ends = self.masks[rows], self.conclusion[rows]
         return replace(self, masks=masks, conclusion=ends, errors=errors, supports=supports)
@@ -86,11 +86,11 @@ class Block:
         """The number of items of each rule."""
         return sizes(self.masks)
 
-    def shortest(self, most: int) -> Block:
+    def shortest(self, most: int) -> RuleBlock:
         """The rules with the fewest items, at most so many."""
         return self.chosen(np.sort(np.argsort(self.sizes(), kind="stable")[:most]))
 
-    def aligned(self, vocabulary: tuple[Item, ...], conclusions: tuple[Item, ...]) -> Block:
+    def aligned(self, vocabulary: tuple[Item, ...], conclusions: tuple[Item, ...]) -> RuleBlock:
         """The same rules over a larger vocabulary."""
         if (vocabulary, conclusions) == (self.vocabulary, self.conclusions):
             return self
@@ -107,7 +107,7 @@ class Block:
             conclusion=ends[self.conclusion],
         )
 
-    def among(self, others: Block | None) -> npt.NDArray[np.bool_]:
+    def among(self, others: RuleBlock | None) -> npt.NDArray[np.bool_]:
         """Which rules are among those of another block over the same vocabulary. O(rules), by hashing."""
         if others is None or not len(others) or not len(self):
             return np.zeros(len(self), dtype=bool)
@@ -129,14 +129,14 @@ class RuleSet:
     (3, ['state, zip -> city', 'zip -> city'])
     """
 
-    blocks: tuple[Block, ...] = ()
+    blocks: tuple[RuleBlock, ...] = ()
     complete: bool = True
     limits: tuple[str, ...] = field(default=())
     how: tuple[str, ...] = field(default=())  # each table's rules were found, in words
     vacuous: tuple[str, ...] = field(default=())  # columns without values, which are included in everything
 
     @classmethod
-    def with_errors(cls, block: Block, errors: npt.NDArray[np.float64]) -> RuleSet:
+    def with_errors(cls, block: RuleBlock, errors: npt.NDArray[np.float64]) -> RuleSet:
         """One block, with the errors of its rules."""
         return cls((replace(block, errors=errors),))
 
@@ -153,7 +153,7 @@ class RuleSet:
     def keys(cls, columns: Sequence[str], masks: Masks, table: str | None = None) -> RuleSet:
         """Keys from bitmasks over the columns; masks are (rules, words)."""
         none = np.full(len(masks), NO_CONCLUSION, dtype=np.int32)
-        return cls((Block("key", table, tuple(columns), masks, none, names=tuple(columns)),))
+        return cls((RuleBlock("key", table, tuple(columns), masks, none, names=tuple(columns)),))
 
     @classmethod
     def fds(
@@ -161,13 +161,13 @@ class RuleSet:
     ) -> RuleSet:
         """FDs from bitmasks of left sides and positions of right columns."""
         names = tuple(columns)
-        return cls((Block("fd", table, names, left, np.asarray(right, np.int32), names, names),))
+        return cls((RuleBlock("fd", table, names, left, np.asarray(right, np.int32), names, names),))
 
     @classmethod
     def joined(cls, sets: Iterable[RuleSet]) -> RuleSet:
         """Sets that have no rule in common as one."""
         parts = list(sets)
-        made: dict[tuple[str, str | None], Block] = {}
+        made: dict[tuple[str, str | None], RuleBlock] = {}
         for block in (block for part in parts for block in part.blocks if len(block)):
             key = (block.kind, block.table)
             if key in made:
@@ -211,11 +211,11 @@ class RuleSet:
         """The rules that speak of a column. O(rules)."""
         return self._with(block.chosen(block.mentions(column)) for block in self.blocks)
 
-    def where(self, keep: Callable[[Block], npt.NDArray[np.bool_]]) -> RuleSet:
+    def where(self, keep: Callable[[RuleBlock], npt.NDArray[np.bool_]]) -> RuleSet:
         """The rules for which a vectorised test of their block is true."""
         return self._with(block.chosen(keep(block)) for block in self.blocks)
 
-    def _with(self, blocks: Iterable[Block]) -> RuleSet:
+    def _with(self, blocks: Iterable[RuleBlock]) -> RuleSet:
         return replace(self, blocks=tuple(block for block in blocks if len(block)))
 
     def __or__(self, other: RuleSet) -> RuleSet:
@@ -228,13 +228,15 @@ class RuleSet:
     def __and__(self, other: RuleSet) -> RuleSet:
         return self._with(self._against(other, lambda block, them: block.among(them)))
 
-    def _against(self, other: RuleSet, keep: Callable[[Block, Block | None], npt.NDArray[np.bool_]]) -> Iterator[Block]:
+    def _against(
+        self, other: RuleSet, keep: Callable[[RuleBlock, RuleBlock | None], npt.NDArray[np.bool_]]
+    ) -> Iterator[RuleBlock]:
         """Each of my blocks with what `keep` says of it and its counterpart, over a vocabulary that both share."""
         for block in self.blocks:
             mine, theirs = _common(block, other._block((block.kind, block.table)))
             yield mine.chosen(keep(mine, theirs))
 
-    def _block(self, key: tuple[str, str | None]) -> Block | None:
+    def _block(self, key: tuple[str, str | None]) -> RuleBlock | None:
         return next((b for b in self.blocks if (b.kind, b.table) == key), None)
 
     def with_texts(self) -> Iterator[tuple[Rule, str]]:
@@ -283,7 +285,7 @@ _ARROW = pa.schema(
 )
 
 
-def _common(mine: Block, theirs: Block | None) -> tuple[Block, Block | None]:
+def _common(mine: RuleBlock, theirs: RuleBlock | None) -> tuple[RuleBlock, RuleBlock | None]:
     """Both over one vocabulary, the same whichever of them comes first."""
     if theirs is None:
         return mine, None
@@ -297,9 +299,9 @@ def _union(mine: tuple[Item, ...], theirs: tuple[Item, ...]) -> tuple[Item, ...]
     return tuple(sorted({*mine, *theirs}, key=repr))
 
 
-def _joined(blocks: list[Block]) -> list[Block]:
+def _joined(blocks: list[RuleBlock]) -> list[RuleBlock]:
     """Blocks of the same kind and table, which share a vocabulary, as one."""
-    made: dict[tuple[str, str | None], Block] = {}
+    made: dict[tuple[str, str | None], RuleBlock] = {}
     for block in blocks:
         key = (block.kind, block.table)
         if key in made:
@@ -315,7 +317,7 @@ def _joined(blocks: list[Block]) -> list[Block]:
 
 
 def _both(
-    mine: npt.NDArray[np.float64] | None, first: Block, theirs: npt.NDArray[np.float64] | None, second: Block
+    mine: npt.NDArray[np.float64] | None, first: RuleBlock, theirs: npt.NDArray[np.float64] | None, second: RuleBlock
 ) -> npt.NDArray[np.float64] | None:
     """The errors of two blocks, one behind the other."""
     if mine is None and theirs is None:
@@ -324,7 +326,7 @@ def _both(
     return np.concatenate([np.zeros(len(block)) if some is None else some for some, block in sides])
 
 
-def _block(kind: str, table: str | None, rules: list[Rule], names: tuple[str, ...]) -> Block:
+def _block(kind: str, table: str | None, rules: list[Rule], names: tuple[str, ...]) -> RuleBlock:
     taken = [_TAKERS[kind](rule) for rule in rules]
     key = _item_key(by_position(names) if names else by_name)
     vocabulary = tuple(sorted({item for items, _ in taken for item in items}, key=key))
@@ -332,7 +334,7 @@ def _block(kind: str, table: str | None, rules: list[Rule], names: tuple[str, ..
     place = {item: i for i, item in enumerate(vocabulary)}
     masks = np.concatenate([mask_of([place[i] for i in items], len(vocabulary)) for items, _ in taken])
     ends = [NO_CONCLUSION if end is None else conclusions.index(end) for _, end in taken]
-    return Block(kind, table, vocabulary, masks, np.array(ends, dtype=np.int32), conclusions, names)
+    return RuleBlock(kind, table, vocabulary, masks, np.array(ends, dtype=np.int32), conclusions, names)
 
 
 def _item_key(rank: Rank) -> Callable[[Item], Any]:

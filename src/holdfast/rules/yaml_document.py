@@ -14,9 +14,9 @@ from ruamel.yaml.reader import ReaderError
 
 from holdfast.errors import RuleError, shown
 
-MOST_DEPTH = 50
-MOST_REPEATED = 100_000  # values that all aliases of a document stand for
-_MOST_MESSAGE = 300
+MAX_DEPTH = 50
+MAX_REPEATED = 100_000  # values that all aliases of a document stand for
+_MAX_MESSAGE = 300
 # What ruamel.yaml raises for tags that do not fit their values, such as `!!bool maybe`, besides its own errors.
 _LIBRARY_ERRORS = (
     YAMLError,
@@ -28,7 +28,7 @@ _LIBRARY_ERRORS = (
     AssertionError,
     NotImplementedError,
 )
-_TOO_DEEP = f"lists and mappings are nested more than {MOST_DEPTH} deep"
+_TOO_DEEP = f"lists and mappings are nested more than {MAX_DEPTH} deep"
 
 
 def document_of(text: str, place: str) -> Any:
@@ -57,7 +57,7 @@ def round_trip() -> YAML:
     """Reads and writes YAML so that comments, order and layout survive."""
     yaml = YAML()
     yaml.Composer, yaml.Constructor = _BoundedComposer, _MarkedConstructor
-    yaml.max_depth = MOST_DEPTH
+    yaml.max_depth = MAX_DEPTH
     yaml.preserve_quotes = True
     yaml.width = 4096
     yaml.indent(mapping=2, sequence=4, offset=2)
@@ -76,8 +76,8 @@ class _BoundedComposer(Composer):
         if not isinstance(a, ScalarNode) and a.end_mark is None:
             raise ComposerError(None, None, "an alias refers to the value that it is part of", a.start_mark)
         self._repeated += self._size(a)
-        if self._repeated > MOST_REPEATED:
-            problem = f"aliases stand for more than {MOST_REPEATED:,} values"
+        if self._repeated > MAX_REPEATED:
+            problem = f"aliases stand for more than {MAX_REPEATED:,} values"
             raise ComposerError(None, None, problem, a.start_mark)
         return a
 
@@ -112,4 +112,4 @@ def _problem(error: MarkedYAMLError) -> str:
 
 def _in_one_line(text: str) -> str:
     made = " ".join(text.split())
-    return made if len(made) <= _MOST_MESSAGE else f"{made[:_MOST_MESSAGE]}..."
+    return made if len(made) <= _MAX_MESSAGE else f"{made[:_MAX_MESSAGE]}..."

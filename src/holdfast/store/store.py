@@ -28,7 +28,7 @@ from holdfast.store.manifest import FileRef, Manifest
 
 MANIFESTS, FILES = "manifests", "files"
 States = Mapping[str, Arrays]
-_MOST_FILES = 16  # of one state
+_MAX_FILES = 16  # of one state
 _MANIFEST = re.compile(r"([0-9]{10,})\.json")
 _FILE = re.compile(r"([0-9]{10,})-.+\.arrow")  # what is called otherwise is not ours
 _MARK = re.compile(r"whole-from-([0-9]{10,})")
@@ -170,7 +170,7 @@ class Store:
         version, states, changes = self.version + 1, dict(self.manifest.states), self.manifest.changes
         try:
             if self.manifest.wants_snapshot or meta is not None:
-                added = {name for name in growing if len(states.get(name, ())) < _MOST_FILES}
+                added = {name for name in growing if len(states.get(name, ())) < _MAX_FILES}
                 for name, state in snapshot(self.manifest.touched, added).items():
                     ref = self._put_states(version, name, {name: state})
                     states[name] = (*states.get(name, ()), ref) if name in added else (ref,)

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from holdfast.errors import HoldfastError, Place, ReadError, SchemaError, cell, shown
+from holdfast.errors import HoldfastError, Location, ReadError, SchemaError, cell, shown
 from holdfast.table.options import TableOptions
 from holdfast.table.read import JSON_NAMES, LONE_NAME, RowsSource, Source, read, read_json_texts
 from holdfast.table.schema import unknown_name
@@ -135,7 +135,7 @@ def _odd_types(before: pa.Schema, after: pa.Schema) -> str:
 
 
 @dataclass(frozen=True)
-class _ChosenRows(Place):
+class _ChosenRows(Location):
     """Rows of a selection, named by where they stand in the whole input."""
 
     rows: npt.NDArray[np.int64]
@@ -195,7 +195,7 @@ def _runs(source: Source, table: pa.Table, batch: str | None) -> Iterator[tuple[
 
 
 def _by_table(
-    place: Place, table: pa.Table, rows: npt.NDArray[np.int64]
+    place: Location, table: pa.Table, rows: npt.NDArray[np.int64]
 ) -> Iterator[tuple[str | None, npt.NDArray[np.int64]]]:
     if TABLE not in table.column_names:
         yield None, np.arange(len(rows))
@@ -217,7 +217,7 @@ def _feed(source: Source, table: str | None, rows: npt.NDArray[np.int64]) -> Fee
     return Feed(Part.in_order(part, types), table)
 
 
-def _types(place: Place, values: pa.ChunkedArray, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int8]:
+def _types(place: Location, values: pa.ChunkedArray, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int8]:
     known = pc.index_in(values.cast(pa.string()), pa.array(CHANGE_TYPES))
     if known.null_count:
         at = int(pc.index(known.is_null(), True).as_py())
@@ -228,7 +228,7 @@ def _types(place: Place, values: pa.ChunkedArray, rows: npt.NDArray[np.int64]) -
     return np.asarray(known.to_numpy().astype(np.int8))
 
 
-def _require_pairs(place: Place, types: npt.NDArray[np.int8], rows: npt.NDArray[np.int64]) -> None:
+def _require_pairs(place: Location, types: npt.NDArray[np.int8], rows: npt.NDArray[np.int64]) -> None:
     """Every preimage is directly followed by its postimage, and every postimage has one."""
     before = np.append(types == BEFORE, False)
     after = np.append(types == AFTER, False)

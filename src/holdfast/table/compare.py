@@ -157,14 +157,14 @@ class Mark:
     exact: bool
 
 
-def mark(column: Column, literal: Literal, words: TextDictionary | None = None) -> Mark:
+def mark(column: Column, literal: Literal, dictionary: TextDictionary | None = None) -> Mark:
     """The place of a literal in the column's order. A number meets a float column as the nearest float.
 
     >>> mark(Column("age", Kind.INTEGER), Decimal("1.5"))
     Mark(code=1, exact=False)
     """
     if isinstance(literal, str):
-        return _text_mark(column, literal, words)
+        return _text_mark(column, literal, dictionary)
     return _fixed_mark(column, literal, isinstance(literal, bool))
 
 
@@ -199,12 +199,12 @@ def _number_mark(column: Column, literal: Decimal) -> Mark:
     return Mark(floor, exact.denominator == 1)
 
 
-def _text_mark(column: Column, literal: str, words: TextDictionary | None) -> Mark:
+def _text_mark(column: Column, literal: str, dictionary: TextDictionary | None) -> Mark:
     if column.kind is not Kind.TEXT:
         raise _misfit(column, literal)
-    if words is None:
+    if dictionary is None:
         return Mark(0, True)
-    code = words.find(literal)
+    code = dictionary.find(literal)
     return Mark(code, True) if code is not None else Mark(NULL, False)
 
 

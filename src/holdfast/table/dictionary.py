@@ -24,10 +24,10 @@ Codes = npt.NDArray[np.int64]
 class TextDictionary:
     """Strings to codes 0, 1, 2, ... and back. Encoding costs O(bytes), expected.
 
-    >>> words = TextDictionary()
-    >>> words.encode(pa.array(["x", "y", None, "x"])).tolist()[:2], len(words)
+    >>> dictionary = TextDictionary()
+    >>> dictionary.encode(pa.array(["x", "y", None, "x"])).tolist()[:2], len(dictionary)
     ([0, 1], 2)
-    >>> words.decode(np.array([1, 0])).to_pylist()
+    >>> dictionary.decode(np.array([1, 0])).to_pylist()
     ['y', 'x']
     """
 

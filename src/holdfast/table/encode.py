@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from holdfast.errors import Place, SchemaError, ValueRefused, shown
+from holdfast.errors import Location, SchemaError, ValueRefused, shown
 from holdfast.table.dictionary import NULL, Codes, TextDictionary
 from holdfast.table.floats import float_codes, float_values
 from holdfast.table.kind import Kind
@@ -44,7 +44,7 @@ class Problem:
     def without_value(self) -> str:
         return f"column {shown(self.column)}: a value {self.reason}"
 
-    def message(self, place: Place) -> str:
+    def message(self, place: Location) -> str:
         return f"{place.row(self.row)}, {self}"
 
 
@@ -59,7 +59,7 @@ class Encoded:
     def __len__(self) -> int:
         return int(self.codes.shape[1])
 
-    def require_clean(self, place: Place) -> None:
+    def require_clean(self, place: Location) -> None:
         if self.problems:
             first, more = self.problems[0], len(self.problems) - 1
             raise ValueRefused(first.message(place) + (f" (and {more} more such values)" if more else ""))
@@ -68,7 +68,7 @@ class Encoded:
 def encode_table(
     schema: Schema,
     table: pa.Table,
-    words: TextDictionary,
+    dictionary: TextDictionary,
     *,
     textual: bool | Collection[str] = False,
     declared: Collection[str] = (),
@@ -87,7 +87,7 @@ def encode_table(
         if as_text and column.kind is not Kind.TEXT and is_string(value_type(values.type)):
             _parse_column(column, values, codes[i], made.problems, column.name in declared)
         else:
-            _encode_column(column, values, words, codes[i], made.problems)
+            _encode_column(column, values, dictionary, codes[i], made.problems)
         if most_problems is not None and len(made.problems) >= most_problems:
             break
     made.problems.sort(key=lambda problem: problem.row)
@@ -104,7 +104,7 @@ def _parse_column(column: Column, values: pa.ChunkedArray, out: Codes, problems:
 def _encode_column(
     column: Column,
     values: pa.ChunkedArray,
-    words: TextDictionary,
+    dictionary: TextDictionary,
     out: Codes,
     problems: list[Problem],
 ) -> None:
@@ -112,7 +112,7 @@ def _encode_column(
     values = without_runs(values) if encoder in (_text, _only_nulls) else plain(values)
     start = 0
     for chunk in values.chunks:
-        codes, reasons = encoder(column, chunk, words)
+        codes, reasons = encoder(column, chunk, dictionary)
         out[start : start + len(chunk)] = codes
         for row, reason in reasons.items():
             problems.append(Problem(start + row, column.name, _value(chunk, row), reason))
@@ -164,11 +164,11 @@ def _only_nulls(_: Column, values: pa.Array, __: TextDictionary) -> tuple[Codes,
     return np.full(len(values), NULL, dtype=np.int64), {}
 
 
-def _text(_: Column, values: pa.Array, words: TextDictionary) -> tuple[Codes, Reasons]:
-    return _categories(values, words) if pa.types.is_dictionary(values.type) else words.encode(values), {}
+def _text(_: Column, values: pa.Array, dictionary: TextDictionary) -> tuple[Codes, Reasons]:
+    return _categories(values, dictionary) if pa.types.is_dictionary(values.type) else dictionary.encode(values), {}
 
 
-def _categories(values: pa.DictionaryArray, words: TextDictionary) -> Codes:
+def _categories(values: pa.DictionaryArray, dictionary: TextDictionary) -> Codes:
     """Each text that occurs is encoded once, in order of appearance. O(rows + categories)."""
     null, places = _nulls(values.indices), _filled(values.indices, 0).astype(np.int64, copy=False)
     used = places[~null][::-1] if null.any() else places[::-1]
@@ -177,7 +177,7 @@ def _categories(values: pa.DictionaryArray, words: TextDictionary) -> Codes:
     met = np.flatnonzero(first >= 0)
     met = met[np.argsort(first[met])]
     codes = np.full(len(first) + 1, NULL, dtype=np.int64)
-    codes[met] = words.encode(values.dictionary.take(pa.array(met)))
+    codes[met] = dictionary.encode(values.dictionary.take(pa.array(met)))
     return codes[np.where(null, len(first), places)]
 
 
@@ -229,8 +229,8 @@ def _decimals(column: Column, values: pa.Array, _: TextDictionary) -> tuple[Code
     return _refusing(low, null, bad & ~null, _too_large(column))
 
 
-def _scaled_integers(column: Column, values: pa.Array, words: TextDictionary) -> tuple[Codes, Reasons]:
-    codes, reasons = _integers(column, values, words)
+def _scaled_integers(column: Column, values: pa.Array, dictionary: TextDictionary) -> tuple[Codes, Reasons]:
+    codes, reasons = _integers(column, values, dictionary)
     factor = 10**column.scale
     bad = (codes != NULL) & (np.abs(codes) > _LARGEST // factor)
     scaled, more = _refusing(
@@ -284,8 +284,8 @@ def _timestamps(column: Column, values: pa.Array, _: TextDictionary) -> tuple[Co
     return _refusing(np.where(bad, 0, raw) * factor, null, bad, "is out of range")
 
 
-def _midnights(column: Column, values: pa.Array, words: TextDictionary) -> tuple[Codes, Reasons]:
-    days, _ = _dates(column, values, words)
+def _midnights(column: Column, values: pa.Array, dictionary: TextDictionary) -> tuple[Codes, Reasons]:
+    days, _ = _dates(column, values, dictionary)
     null, bad = days == NULL, np.abs(days) > _LARGEST // MICROSECONDS_PER_DAY
     return _refusing(np.where(bad, 0, days) * MICROSECONDS_PER_DAY, null, bad & ~null, "is out of range")
 
@@ -315,11 +315,11 @@ _ENCODERS: dict[Kind, tuple[tuple[Callable[[pa.DataType], bool], Encoder], ...]]
 }
 
 
-def decode_column(column: Column, codes: Codes, words: TextDictionary) -> pa.Array:
+def decode_column(column: Column, codes: Codes, dictionary: TextDictionary) -> pa.Array:
     """The values of the codes, as Arrow."""
     null = codes == NULL
     if column.kind is Kind.TEXT:
-        return words.decode(codes)
+        return dictionary.decode(codes)
     filled = np.where(null, 0, codes)
     if column.kind is Kind.FLOAT:
         return pa.array(float_values(filled), mask=null)
@@ -334,9 +334,9 @@ def decode_column(column: Column, codes: Codes, words: TextDictionary) -> pa.Arr
     return pa.array(filled, mask=null).view(column.arrow_type)
 
 
-def decode_table(schema: Schema, codes: Codes, words: TextDictionary) -> pa.Table:
+def decode_table(schema: Schema, codes: Codes, dictionary: TextDictionary) -> pa.Table:
     """The rows of codes[column, row], as an Arrow table."""
-    arrays = [decode_column(column, codes[i], words) for i, column in enumerate(schema.columns)]
+    arrays = [decode_column(column, codes[i], dictionary) for i, column in enumerate(schema.columns)]
     return pa.Table.from_arrays(arrays, names=list(schema.names))
 
 

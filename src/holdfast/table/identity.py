@@ -73,10 +73,10 @@ def _decimals(codes: Codes, scale: int) -> tuple[Codes, Spaces]:
     return digits, spaces
 
 
-def shown_value(number: int, space: int, words: TextDictionary) -> object:
+def shown_value(number: int, space: int, dictionary: TextDictionary) -> object:
     """The value that a pair stands for, for people."""
     if space == TEXT:
-        return words.decode(np.array([number]))[0].as_py()
+        return dictionary.decode(np.array([number]))[0].as_py()
     if space == FLOAT:
         return float(float_values(np.array([number]))[0])
     if space == BOOLEAN:

@@ -9,7 +9,7 @@ from holdfast.errors import HoldfastError
 from holdfast.kernels.key_map import add_rows, are_new, find_rows, group_rows, remove_rows, take_youngest
 from holdfast.table.dictionary import Codes
 
-MOST_ROWS = 2**31 - 2
+MAX_ROWS = 2**31 - 2
 _FULL = 0.65
 
 
@@ -67,8 +67,8 @@ class KeyMap:
         return out
 
     def _reserve(self, codes: Codes, more: int, slots: int) -> None:
-        if slots > MOST_ROWS:
-            raise HoldfastError(f"a table in the process holds at most {MOST_ROWS} rows")
+        if slots > MAX_ROWS:
+            raise HoldfastError(f"a table in the process holds at most {MAX_ROWS} rows")
         if slots > len(self._older):
             grown = np.zeros(max(slots, len(self._older) * 5 // 4), dtype=np.int32)
             grown[: len(self._older)] = self._older

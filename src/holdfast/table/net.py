@@ -19,7 +19,7 @@ from holdfast.errors import ChangeRefused, SchemaError, ValueRefused, shown
 from holdfast.table.change import BEFORE, CHANGE_TYPES, DELETE, UPSERT, Part
 from holdfast.table.dictionary import NULL, Codes, TextDictionary
 from holdfast.table.encode import decode_table, encode_table
-from holdfast.table.few import MOST_ROWS, FewRows
+from holdfast.table.fast_rows import MAX_FAST_ROWS, FewRows
 from holdfast.table.keys import groups
 from holdfast.table.read import RowsSource, Source, conform
 from holdfast.table.rows import RowDelta, Rows
@@ -47,8 +47,8 @@ class Reason:
     full: str
     plain: str
 
-    def prefixed(self, words: str) -> Reason:
-        return Reason(words + self.full, words + self.plain)
+    def prefixed(self, dictionary: str) -> Reason:
+        return Reason(dictionary + self.full, dictionary + self.plain)
 
 
 @dataclass(frozen=True)
@@ -140,7 +140,7 @@ class Planner:
         self,
         name: str,
         rows: Rows,
-        words: TextDictionary,
+        dictionary: TextDictionary,
         declared: Sequence[str] = (),
         ignored: Sequence[str] = (),
         *,
@@ -149,10 +149,10 @@ class Planner:
     ) -> None:
         """`declared` columns are cast to their kind, `ignored` ones are passed over. `only_inserts`: nothing may be
         deleted or changed. `masked`: messages quote no values."""
-        self.name, self.rows, self.words, self._only_inserts = name, rows, words, only_inserts
+        self.name, self.rows, self.dictionary, self._only_inserts = name, rows, dictionary, only_inserts
         self._masked = masked
         self.declared, self.ignored = declared, frozenset(ignored)
-        self._few = FewRows(rows.schema, words)
+        self._few = FewRows(rows.schema, dictionary)
         self._known_types: pa.Schema | None = None  # Arrow types that were seen to fit, in the order of the columns
 
     def plan(self, parts: list[Part], *, quarantine: bool = False) -> Effect:
@@ -162,7 +162,7 @@ class Planner:
 
     def _plan_few(self, parts: list[Part]) -> Effect | None:
         """The effect of a few plain inserts that nothing speaks against; None: to be planned like any other change."""
-        if len(parts) != 1 or parts[0].all_of != "insert" or not 0 < parts[0].count <= MOST_ROWS:
+        if len(parts) != 1 or parts[0].all_of != "insert" or not 0 < parts[0].count <= MAX_FAST_ROWS:
             return None
         rows = self._plain_rows(parts[0].source)
         codes = self._few.encode(rows) if rows is not None else None
@@ -227,7 +227,7 @@ class Planner:
             encoded = encode_table(
                 schema,
                 table,
-                self.words,
+                self.dictionary,
                 textual=source.textual or self.declared,
                 declared=self.declared,
                 most_problems=None,
@@ -365,8 +365,8 @@ class Planner:
         columns, places = np.nonzero(stored != expected)
         if not len(columns):
             return []
-        here = decode_table(self.rows.schema, stored[:, places], self.words)
-        there = decode_table(self.rows.schema, expected[:, places], self.words)
+        here = decode_table(self.rows.schema, stored[:, places], self.dictionary)
+        there = decode_table(self.rows.schema, expected[:, places], self.dictionary)
         return [
             Drift(
                 self.name, self._shown_key(events, int(at[place])), name,
@@ -378,7 +378,7 @@ class Planner:
 
     def _shown_key(self, events: _Events, event: int) -> str:
         """`id = 7`: the identity of an event's row in a message."""
-        table = decode_table(self.rows.schema, events.codes[:, [event]], self.words)
+        table = decode_table(self.rows.schema, events.codes[:, [event]], self.dictionary)
         names = self._identity()[:8]
         return ", ".join(f"{name} = {shown(table.column(name)[0].as_py())}" for name in names)
 

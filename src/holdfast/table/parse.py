@@ -30,7 +30,7 @@ _TIMESTAMP = _DATE + r"([T ][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?(Z|[-+][
 _LARGEST = 2**63 - 1
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _SAFE_DIGITS = 18
-_MOST_DIGITS = 40  # with a sign, more than any 64-bit number has
+_MAX_PARSED_DIGITS = 40  # with a sign, more than any 64-bit number has
 
 
 class Unreadable(ValueError):
@@ -163,7 +163,7 @@ def _fitting(column: Column, text: str, places: int, reason: str) -> int:
     """The number times 10^scale. Its digits are counted first: Python does not read integers of many thousands."""
     whole, _, fraction = text.partition(".")
     digits = whole + fraction[:places] + "0" * (column.scale - places)
-    if len(digits) > _MOST_DIGITS or abs(int(digits)) > _LARGEST:
+    if len(digits) > _MAX_PARSED_DIGITS or abs(int(digits)) > _LARGEST:
         raise Unreadable(f"{reason}; {text_or_float(column.name)}")
     return int(digits)
 

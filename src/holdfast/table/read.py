@@ -19,7 +19,7 @@ import pyarrow.feather
 import pyarrow.json
 import pyarrow.parquet
 
-from holdfast.errors import Place, ReadError, SchemaError, ValueRefused, cell, detail, shown
+from holdfast.errors import Location, ReadError, SchemaError, ValueRefused, cell, detail, shown
 from holdfast.table.encode import without_runs
 from holdfast.table.json_depth import require_shallow
 from holdfast.table.json_numbers import Rounded, rounded_numbers
@@ -52,7 +52,7 @@ class Source:
 
     name: str
     table: pa.Table
-    place: Place
+    place: Location
     textual: bool = False
     shared: bool = False
     rounded: tuple[Rounded, ...] = ()
@@ -67,7 +67,7 @@ class RowsSource(Source):
     names: Sequence[str]
     rows: Sequence[Any]
 
-    def __init__(self, name: str, rows: Sequence[Any], names: Sequence[str], place: Place) -> None:
+    def __init__(self, name: str, rows: Sequence[Any], names: Sequence[str], place: Location) -> None:
         fields = {"name": name, "place": place, "textual": False, "shared": False, "names": names, "rows": rows}
         self.__dict__.update(fields)
 
@@ -108,13 +108,13 @@ def read(data: Any, name: str | None = None, names: Sequence[str] = ()) -> Sourc
     if isinstance(data, Source):
         return data
     if isinstance(data, list | tuple):
-        return RowsSource(name or LONE_NAME, data, names, Place(f"table {shown(name or LONE_NAME)}"))
+        return RowsSource(name or LONE_NAME, data, names, Location(f"table {shown(name or LONE_NAME)}"))
     if isinstance(data, str | Path):
         path = Path(data)
         return _read_path(path, name or path.stem)
     name = name or LONE_NAME
     table = _without_runs(_with_distinct_names(_to_arrow(data, name), name), f"table {shown(name)}")
-    return Source(name, table, Place(f"table {shown(name)}"))
+    return Source(name, table, Location(f"table {shown(name)}"))
 
 
 def read_all(data: Any) -> dict[str, Source]:
@@ -188,7 +188,7 @@ def _read_path(path: Path, name: str) -> Source:
     table = _without_runs(_with_distinct_names(table, str(path)), str(path))
     floats = [f.name for f in table.schema if pa.types.is_floating(f.type)]
     rounded = rounded_numbers(path, floats) if reader is _read_json_lines and floats else ()
-    return Source(name, table, Place(str(path)), textual=reader is read_csv, rounded=rounded)
+    return Source(name, table, Location(str(path)), textual=reader is read_csv, rounded=rounded)
 
 
 def _read_json_lines(path: Path) -> pa.Table:
@@ -215,7 +215,7 @@ def read_json_texts(path: Path) -> Source:
         raise ReadError(f"{path}: cannot be read: {detail(error)}") from error
     names = list(dict.fromkeys(name for row in rows for name in row))
     columns = {name: _json_column(path, name, [row.get(name) for row in rows]) for name in names}
-    return Source(path.stem, pa.table(columns), Place(str(path)), textual=True)
+    return Source(path.stem, pa.table(columns), Location(str(path)), textual=True)
 
 
 def _json_row(line: str, place: str) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from holdfast.table.kind import Kind
 from holdfast.table.schema import LARGEST_SCALE, Column
 
 
-def text_form(column: Column, codes: Codes, words: TextDictionary) -> pa.Array:
+def text_form(column: Column, codes: Codes, dictionary: TextDictionary) -> pa.Array:
     """The texts of codes without nulls. O(n).
 
     >>> text_form(Column("d", Kind.DECIMAL, 2), np.array([150, -5, 200]), TextDictionary()).to_pylist()
@@ -30,7 +30,7 @@ def text_form(column: Column, codes: Codes, words: TextDictionary) -> pa.Array:
         return _decimals(codes, column.scale)
     if column.kind is Kind.FLOAT:
         return pa.array([_float(value) for value in float_values(codes).tolist()], pa.string())
-    texts = decode_column(column, codes, words).cast(pa.string())
+    texts = decode_column(column, codes, dictionary).cast(pa.string())
     return _timestamps(texts) if column.kind is Kind.TIMESTAMP else texts
 
 

@@ -30,8 +30,8 @@ def widened(schema: Schema, source: Source, declared: Collection[str]) -> dict[s
     """The types that columns need, by name; nothing for those that fit, or whose type was declared. O(cells), and no
     copy of columns that fit.
 
-    >>> from holdfast.errors import Place
-    >>> prices = Source("t", pa.table({"price": ["1.255", "7"]}), Place("t"), textual=True)
+    >>> from holdfast.errors import Location
+    >>> prices = Source("t", pa.table({"price": ["1.255", "7"]}), Location("t"), textual=True)
     >>> widened(Schema.of(price="decimal(2)"), prices, ())
     {'price': 'decimal(3)'}
     """

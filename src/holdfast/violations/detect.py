@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from holdfast.indexes.box import BoxIndex
 from holdfast.indexes.index import Index, MakeIndex, Mask
-from holdfast.indexes.named import DEFAULT, index_named
 from holdfast.indexes.pairs import Ids, Pairs
 from holdfast.indexes.plan import Group, compile_rule, describe, group_rules
 from holdfast.indexes.rowtest import rows_that_satisfy
@@ -33,7 +33,7 @@ Progress = Callable[[int, int], None]  # is told how many of how many rows are i
 
 
 @dataclass(frozen=True)
-class Checked:
+class CheckedRule:
     """A rule that is checked, with its null policy and the rows it is about."""
 
     rule: Rule
@@ -51,31 +51,31 @@ class Checked:
         return violations / total if total else 0.0
 
 
-def rows_that_violate(item: Checked, schema: Schema, codes: Codes, words: TextDictionary) -> Mask:
+def rows_that_violate(item: CheckedRule, schema: Schema, codes: Codes, dictionary: TextDictionary) -> Mask:
     """The rows that violate a rule about one row."""
     predicates = as_dc(item.rule).predicates  # type: ignore[arg-type]
-    found = rows_that_satisfy(predicates, schema, codes, words, item.nulls)
-    return found & rows_that_satisfy(item.where, schema, codes, words, "sql") if item.where else found
+    found = rows_that_satisfy(predicates, schema, codes, dictionary, item.nulls)
+    return found & rows_that_satisfy(item.where, schema, codes, dictionary, "sql") if item.where else found
 
 
 class Detector:
     """The violations of some rules. Begins with empty tables; the first load is a change like any other.
 
     `cap`: a rule with more violations than this is only counted in a change; `pairs` lists them on demand.
-    `index`: the index that pair rules ask, by name, or what makes it.
+    `make_index` makes the indexes that pair rules search.
     """
 
     def __init__(
         self,
-        checked: Sequence[Checked],
+        checked: Sequence[CheckedRule],
         schemas: Schemas,
-        words: TextDictionary,
+        dictionary: TextDictionary,
         cap: int | None = None,
-        index: str | MakeIndex = DEFAULT,
+        make_index: MakeIndex | None = None,
     ) -> None:
-        self.checked, self.schemas, self.words = list(checked), schemas, words
+        self.checked, self.schemas, self.dictionary = list(checked), schemas, dictionary
         self.cap = DEFAULT_CAP if cap is None else cap
-        self._make_index = index_named(index) if isinstance(index, str) else index
+        self._make_index = make_index or BoxIndex
         self.counts = [0] * len(self.checked)
         for item in self.checked:
             require_fits(item.rule, schemas)
@@ -94,7 +94,7 @@ class Detector:
             for name in schemas
         }
         self._inclusions = {
-            i: InclusionIndex(item.rule, schemas, item.where, words)
+            i: InclusionIndex(item.rule, schemas, item.where, dictionary)
             for i, item in enumerate(self.checked)
             if isinstance(item.rule, Ind)
         }
@@ -104,7 +104,9 @@ class Detector:
         compiled = {i: compile_rule(c.rule, schema, c.nulls, c.where) for i in numbers for c in [self.checked[i]]}
         places = {id(rule): i for i, rule in compiled.items()}
         groups: list[Group] = group_rules(compiled.values(), schema)
-        return [(self._make_index(group, self.words), [places[id(rule)] for rule in group.rules]) for group in groups]
+        return [
+            (self._make_index(group, self.dictionary), [places[id(rule)] for rule in group.rules]) for group in groups
+        ]
 
     def describe(self) -> str:
         """The plan in words."""
@@ -187,7 +189,7 @@ class Detector:
             for k in range(len(numbers))
         ]
 
-    def _rows_of(self, item: Checked, name: str, change: RowChange) -> ViolationDelta:
+    def _rows_of(self, item: CheckedRule, name: str, change: RowChange) -> ViolationDelta:
         removed, added = (
             Pairs(np.concatenate([ids[self._violate(item, name, codes)] if len(ids) else ids for ids, codes in parts]))
             for parts in (
@@ -197,8 +199,8 @@ class Detector:
         )
         return ViolationDelta.between(added, removed)
 
-    def _violate(self, item: Checked, name: str, codes: Codes) -> np.ndarray:
-        return rows_that_violate(item, self.schemas[name], codes, self.words)
+    def _violate(self, item: CheckedRule, name: str, codes: Codes) -> np.ndarray:
+        return rows_that_violate(item, self.schemas[name], codes, self.dictionary)
 
     def _inclusion(self, index: InclusionIndex, changes: Mapping[str, RowChange]) -> ViolationDelta:
         left, right = changes.get(index.rule.left_table), changes.get(index.rule.right_table)

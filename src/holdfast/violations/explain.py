@@ -24,7 +24,7 @@ from holdfast.rules.rule import Ind, as_dc
 from holdfast.table.dictionary import TextDictionary
 from holdfast.table.encode import decode_table
 from holdfast.table.rows import Rows
-from holdfast.violations.detect import Checked
+from holdfast.violations.detect import CheckedRule
 from holdfast.violations.listing import names_of
 
 EXACT_UP_TO = 24
@@ -116,12 +116,12 @@ class Explanation:
 
 
 def explanation(
-    item: Checked,
+    item: CheckedRule,
     text: str,
     count: int,
     pairs: Pairs,
     rows: Rows,
-    words: TextDictionary,
+    dictionary: TextDictionary,
     limit: int,
     partners_of: PartnersOf,
 ) -> Explanation:
@@ -129,7 +129,7 @@ def explanation(
     partners, in either role, are asked for where not all violations are given."""
 
     def named(ids: list[Row]) -> list[Any]:
-        made: list[Any] = names_of(np.array(ids, np.int64), rows, words).to_pylist()
+        made: list[Any] = names_of(np.array(ids, np.int64), rows, dictionary).to_pylist()
         return made
 
     found = causes(pairs, limit, partners_of if len(pairs) < count else None)
@@ -138,17 +138,17 @@ def explanation(
         count=count,
         looked_at=len(pairs),
         worst=[(named([row])[0], number) for row, number in worst_rows(pairs, limit)],
-        clashes=_clashes(item, pairs.first(limit), rows, words),
+        clashes=_clashes(item, pairs.first(limit), rows, dictionary),
         causes=[(named(c.rows[:limit]), c.pairs, named(c.remove), c.exact) for c in found],
         sizes=[len(c.rows) for c in found],
     )
 
 
-def _clashes(item: Checked, pairs: Pairs, rows: Rows, words: TextDictionary) -> list[Clash]:
+def _clashes(item: CheckedRule, pairs: Pairs, rows: Rows, dictionary: TextDictionary) -> list[Clash]:
     """The compared values of some pairs, side by side."""
     ids = [side for side in (pairs.t, pairs.s) if side is not None]
-    names = [names_of(side, rows, words).to_pylist() for side in ids]
-    cells = [decode_table(rows.schema, rows.codes_of(side), words).to_pylist() for side in ids]
+    names = [names_of(side, rows, dictionary).to_pylist() for side in ids]
+    cells = [decode_table(rows.schema, rows.codes_of(side), dictionary).to_pylist() for side in ids]
     made = []
     for i in range(len(pairs)):
         t, s = names[0][i], names[1][i] if len(ids) > 1 else None
@@ -157,7 +157,7 @@ def _clashes(item: Checked, pairs: Pairs, rows: Rows, words: TextDictionary) -> 
     return made
 
 
-def compared_columns(item: Checked) -> list[str]:
+def compared_columns(item: CheckedRule) -> list[str]:
     """The columns that the rule looks at."""
     if isinstance(item.rule, Ind):
         return list(item.rule.left)

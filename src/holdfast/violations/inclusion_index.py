@@ -25,8 +25,8 @@ class InclusionIndex:
     """`count` is the exact number of left rows without a partner. Each changed row costs O(1), expected; a right
     tuple that appears or vanishes costs one pass over the left rows."""
 
-    def __init__(self, rule: Ind, schemas: Schemas, where: frozenset[Predicate], words: TextDictionary) -> None:
-        self.rule, self.words, self.where = rule, words, where
+    def __init__(self, rule: Ind, schemas: Schemas, where: frozenset[Predicate], dictionary: TextDictionary) -> None:
+        self.rule, self.dictionary, self.where = rule, dictionary, where
         self._left, self._right = schemas[rule.left_table], schemas[rule.right_table]
         self._tuples = np.zeros((len(rule.left), 16), np.int64)
         self._keys = KeyMap(np.arange(len(rule.left)))
@@ -99,7 +99,7 @@ class InclusionIndex:
         tuples = self._forms(codes, left=True)
         counted = (tuples != NULL).all(axis=0)
         if self.where:
-            counted &= rows_that_satisfy(self.where, self._left, codes, self.words, "sql")
+            counted &= rows_that_satisfy(self.where, self._left, codes, self.dictionary, "sql")
         numbers = np.full(codes.shape[1], -1, np.int64)
         numbers[counted] = self._numbered(tuples[:, counted])
         return numbers

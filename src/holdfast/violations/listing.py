@@ -21,10 +21,10 @@ from holdfast.table.kind import Kind
 from holdfast.table.parse import parse_one
 from holdfast.table.rows import Rows
 from holdfast.table.schema import Column, Schema
-from holdfast.violations.detect import Checked
+from holdfast.violations.detect import CheckedRule
 
 
-def names_of(ids: Ids, rows: Rows, words: TextDictionary, coming: Codes | None = None) -> pa.Array:
+def names_of(ids: Ids, rows: Rows, dictionary: TextDictionary, coming: Codes | None = None) -> pa.Array:
     """What rows are called: their key (a struct where it is composite), or their id. `coming` are the codes of the rows
     that are about to come, with the next ids; an update leaves a row its key."""
     if not rows.key:
@@ -35,16 +35,16 @@ def names_of(ids: Ids, rows: Rows, words: TextDictionary, coming: Codes | None =
         codes[:, ~fresh], codes[:, fresh] = rows.codes_of(ids[~fresh]), coming[:, ids[fresh] - rows.next_id]
     else:
         codes = rows.codes_of(ids)
-    return keys_of(rows.schema, rows.key, codes, words)
+    return keys_of(rows.schema, rows.key, codes, dictionary)
 
 
-def keys_of(schema: Schema, key: Sequence[str], codes: Codes, words: TextDictionary) -> pa.Array:
+def keys_of(schema: Schema, key: Sequence[str], codes: Codes, dictionary: TextDictionary) -> pa.Array:
     """The keys of rows given by all their codes; a struct where the key is composite."""
-    parts = [decode_column(schema.column(name), codes[schema.position(name)], words) for name in key]
+    parts = [decode_column(schema.column(name), codes[schema.position(name)], dictionary) for name in key]
     return parts[0] if len(parts) == 1 else pa.StructArray.from_arrays(parts, names=list(key))
 
 
-def row_named(table: str, rows: Rows, words: TextDictionary, text: str) -> int:
+def row_named(table: str, rows: Rows, dictionary: TextDictionary, text: str) -> int:
     """The id of the row that is called so: by its key as people write it, or by its id where there is no key."""
     if not rows.key:
         found = int(text) if re.fullmatch("[0-9]{1,18}", text) else -1
@@ -53,7 +53,7 @@ def row_named(table: str, rows: Rows, words: TextDictionary, text: str) -> int:
         wanted = np.full((len(rows.schema), 1), NULL)
         for name, part in zip(rows.key, text.split(",") if len(rows.key) > 1 else [text], strict=False):
             column = rows.schema.column(name)
-            wanted[rows.schema.position(name)] = _code(column, part, words)
+            wanted[rows.schema.position(name)] = _code(column, part, dictionary)
         found = int(rows.find(wanted)[0])
         there = found >= 0
     if not there:
@@ -61,10 +61,10 @@ def row_named(table: str, rows: Rows, words: TextDictionary, text: str) -> int:
     return found
 
 
-def _code(column: Column, text: str, words: TextDictionary) -> int:
+def _code(column: Column, text: str, dictionary: TextDictionary) -> int:
     """The code of a value as people write it; that of null, which no key has, where there is none."""
     if column.kind is Kind.TEXT:
-        found = words.find(text)
+        found = dictionary.find(text)
         return NULL if found is None else found
     try:
         return parse_one(column, text)
@@ -72,11 +72,11 @@ def _code(column: Column, text: str, words: TextDictionary) -> int:
         return NULL
 
 
-def pair_table(pairs: Pairs, rows: Rows, words: TextDictionary, coming: Codes | None = None) -> pa.Table:
+def pair_table(pairs: Pairs, rows: Rows, dictionary: TextDictionary, coming: Codes | None = None) -> pa.Table:
     """t and s of each pair; only t for rules about rows."""
-    columns = {"t": names_of(pairs.t, rows, words, coming)}
+    columns = {"t": names_of(pairs.t, rows, dictionary, coming)}
     if pairs.s is not None:
-        columns["s"] = names_of(pairs.s, rows, words, coming)
+        columns["s"] = names_of(pairs.s, rows, dictionary, coming)
     return pa.table(columns)
 
 
@@ -101,7 +101,7 @@ class Asked:
 class RuleNames:
     """Finds checked rules by id, by text, or by value. Where there is one table, its name makes no difference."""
 
-    def __init__(self, checked: Sequence[Checked], ids: Sequence[str], tables: Collection[str] = ()) -> None:
+    def __init__(self, checked: Sequence[CheckedRule], ids: Sequence[str], tables: Collection[str] = ()) -> None:
         self.checked, self.ids, self._tables = list(checked), list(ids), list(tables)
         self._by_id = {id_: number for number, id_ in enumerate(self.ids)}
         self._by_rule: dict[Rule, int] = {}
@@ -137,8 +137,8 @@ class Listed:
     table: pa.Table
 
     @classmethod
-    def of(cls, pairs: Pairs, rows: Rows, words: TextDictionary, coming: Codes | None = None) -> Listed:
-        return cls(pairs, pair_table(pairs, rows, words, coming))
+    def of(cls, pairs: Pairs, rows: Rows, dictionary: TextDictionary, coming: Codes | None = None) -> Listed:
+        return cls(pairs, pair_table(pairs, rows, dictionary, coming))
 
     def as_asked(self, asked: Asked) -> pa.Table:
         """The table with t and s as in the asker's text, by t then s."""

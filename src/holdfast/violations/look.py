@@ -18,7 +18,7 @@ from holdfast.table.dictionary import NULL, Codes, TextDictionary
 from holdfast.table.encode import decode_table
 from holdfast.table.rows import RowChange, Rows
 from holdfast.table.schema import Schema
-from holdfast.violations.detect import Checked, Detector, rows_that_violate
+from holdfast.violations.detect import CheckedRule, Detector, rows_that_violate
 from holdfast.violations.explain import Explanation, compared_columns, explanation
 from holdfast.violations.listing import names_of
 
@@ -47,18 +47,18 @@ class Violation:
 class Look:
     """The violations of one rule of a detector that is loaded with these rows."""
 
-    def __init__(self, detector: Detector, number: int, rows: Mapping[str, Rows], words: TextDictionary) -> None:
-        self._detector, self._number, self._words = detector, number, words
+    def __init__(self, detector: Detector, number: int, rows: Mapping[str, Rows], dictionary: TextDictionary) -> None:
+        self._detector, self._number, self._dictionary = detector, number, dictionary
         self.item = detector.checked[number]
         self.table = detector.table_of(number)
         self._rows = rows[self.table]
 
     @classmethod
-    def at(cls, item: Checked, schemas: Schemas, rows: Mapping[str, Rows], words: TextDictionary) -> Look:
+    def at(cls, item: CheckedRule, schemas: Schemas, rows: Mapping[str, Rows], dictionary: TextDictionary) -> Look:
         """Any rule, sought now. O(rows), as a first check."""
-        detector = Detector([item], schemas, words)
+        detector = Detector([item], schemas, dictionary)
         detector.load(rows)
-        return cls(detector, 0, rows, words)
+        return cls(detector, 0, rows, dictionary)
 
     def follow(self, changes: Mapping[str, RowChange]) -> None:
         """Brings it to changes of the rows, which are not part of these yet. For a look with a detector of its own."""
@@ -98,7 +98,7 @@ class Look:
 
     def shown(self, pairs: Pairs) -> list[Violation]:
         """Violations with their rows."""
-        return shown(self.item, pairs, self._rows, self._words)
+        return shown(self.item, pairs, self._rows, self._dictionary)
 
     def explain(
         self, limit: int = 10, look_at: int = LOOK_AT, text: str | None = None, *, mirrored: bool = False
@@ -110,7 +110,7 @@ class Look:
             pairs = Pairs(pairs.s, pairs.t).ordered()
         shown = self.item.rule.as_written if text is None else text
         return explanation(
-            self.item, shown, self.count, pairs, self._rows, self._words, limit, partners_of=self._partners_of
+            self.item, shown, self.count, pairs, self._rows, self._dictionary, limit, partners_of=self._partners_of
         )
 
     def _partners_of(self, row: int) -> list[int]:
@@ -121,16 +121,16 @@ class Look:
         if is_symmetric(as_dc(rule)):
             found = self._detector.partners(self._number, np.array([row], np.int64), self._rows)
         else:
-            found = of_row(self.item, row, {self.table: self._rows}, self._words)
+            found = of_row(self.item, row, {self.table: self._rows}, self._dictionary)
         assert found.s is not None
         return [int(other) for other in np.where(found.t == row, found.s, found.t)]
 
 
-def shown(item: Checked, pairs: Pairs, rows: Rows, words: TextDictionary) -> list[Violation]:
+def shown(item: CheckedRule, pairs: Pairs, rows: Rows, dictionary: TextDictionary) -> list[Violation]:
     """Violations of a rule with their rows."""
     sides = [side for side in (pairs.t, pairs.s) if side is not None]
-    names = [names_of(side, rows, words).to_pylist() for side in sides]
-    cells = [decode_table(rows.schema, rows.codes_of(side), words).to_pylist() for side in sides]
+    names = [names_of(side, rows, dictionary).to_pylist() for side in sides]
+    cells = [decode_table(rows.schema, rows.codes_of(side), dictionary).to_pylist() for side in sides]
     compared = tuple(compared_columns(item))
     if len(sides) == 1:
         return [
@@ -144,34 +144,36 @@ def shown(item: Checked, pairs: Pairs, rows: Rows, words: TextDictionary) -> lis
     ]
 
 
-def of_row(item: Checked, row: int, rows: Mapping[str, Rows], words: TextDictionary) -> Pairs:
+def of_row(item: CheckedRule, row: int, rows: Mapping[str, Rows], dictionary: TextDictionary) -> Pairs:
     """The violations of a rule that one live row of its table is in, each partner once: the row is t, or s where that
     is the only way. O(rows): it meets every row, and needs no index."""
     schemas = {name: some.schema for name, some in rows.items()}
     mine = rows[table_of(item.rule, schemas)]
     here, codes = np.array([row], np.int64), mine.codes_of(np.array([row], np.int64))
     if isinstance(item.rule, Ind):
-        return Pairs(here[_lacks_partner(item, item.rule, codes, rows, words)])
+        return Pairs(here[_lacks_partner(item, item.rule, codes, rows, dictionary)])
     if item.is_single:
-        return Pairs(here[rows_that_violate(item, mine.schema, codes, words)])
+        return Pairs(here[rows_that_violate(item, mine.schema, codes, dictionary)])
     ids, every, again = mine.ids(), mine.codes(), np.repeat(codes, len(mine), axis=1)
     sides = ({"t": again, "s": every}, {"t": every, "s": again})
-    as_t, as_s = (ids[_meet(item, mine.schema, side, words) & (ids != row)] for side in sides)
+    as_t, as_s = (ids[_meet(item, mine.schema, side, dictionary) & (ids != row)] for side in sides)
     as_s = as_s[~np.isin(as_s, as_t)]
     t = np.concatenate([np.full(len(as_t), row), as_s])
     return Pairs(t, np.concatenate([as_t, np.full(len(as_s), row)]))
 
 
-def _meet(item: Checked, schema: Schema, codes: Mapping[str, Codes], words: TextDictionary) -> Mask:
+def _meet(item: CheckedRule, schema: Schema, codes: Mapping[str, Codes], dictionary: TextDictionary) -> Mask:
     """Which pairs violate a rule about pairs."""
     predicates = as_dc(item.rule).written  # type: ignore[arg-type]
-    found = pairs_that_satisfy(predicates, schema, codes, words, item.nulls)
+    found = pairs_that_satisfy(predicates, schema, codes, dictionary, item.nulls)
     for side in codes.values() if item.where else ():
-        found &= rows_that_satisfy(item.where, schema, side, words, "sql")
+        found &= rows_that_satisfy(item.where, schema, side, dictionary, "sql")
     return found
 
 
-def _lacks_partner(item: Checked, rule: Ind, codes: Codes, rows: Mapping[str, Rows], words: TextDictionary) -> Mask:
+def _lacks_partner(
+    item: CheckedRule, rule: Ind, codes: Codes, rows: Mapping[str, Rows], dictionary: TextDictionary
+) -> Mask:
     """Whether one row, given by its codes, has values that the other table has not."""
     left, right = rows[rule.left_table].schema, rows[rule.right_table]
     there, theirs = np.ones(len(right), np.bool_), right.codes()
@@ -182,5 +184,5 @@ def _lacks_partner(item: Checked, rule: Ind, codes: Codes, rows: Mapping[str, Ro
         other = theirs[right.schema.position(b)]
         one, many = common_codes(left.column(a), mine, right.schema.column(b), other)
         there &= (many == one[0]) & (other != NULL)
-    applies = rows_that_satisfy(item.where, left, codes, words, "sql") if item.where else np.ones(1, np.bool_)
+    applies = rows_that_satisfy(item.where, left, codes, dictionary, "sql") if item.where else np.ones(1, np.bool_)
     return np.asarray(applies & ~there.any())

@@ -16,9 +16,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from holdfast.discovery.interest import columns_of
-from holdfast.discovery.rank import Ranked
 from holdfast.errors import HoldfastError, StoreError
+from holdfast.ranking.interest import columns_of
+from holdfast.ranking.rank import Ranked
 from holdfast.report.facts import Facts, Line, line_of_ranked, lines_of, references_of
 from holdfast.report.graph import graph_svg
 from holdfast.rulebook import Rulebook

@@ -16,8 +16,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from holdfast.discovery.rank import Ranked
 from holdfast.errors import HoldfastError, RuleError, StoreError, shown
+from holdfast.ranking.rank import Ranked
 from holdfast.rulebook import Rulebook
 from holdfast.rules.bind import forms, require_fits, resolved
 from holdfast.rules.grammar import parse
@@ -28,7 +28,7 @@ from holdfast.whole_file import open_lock
 
 FILE = "rules.yml"
 _LOCK = ".rules.lock"
-_MOST_READS = 32  # files that are remembered
+_MAX_READS = 32  # files that are remembered
 _TICK, _COARSE_TICK = 100_000_000, 2_000_000_000  # ns, more than the clocks of file systems advance by
 ACCEPTED, REJECTED, RETIRED, SUGGESTED = "accepted", "rejected", "retired", "suggested"
 
@@ -178,7 +178,7 @@ def _remembered(path: Path, book: Rulebook) -> _Read | None:
         with _reads_lock:
             _reads[key] = stamp, read
             _reads.move_to_end(key)
-            while len(_reads) > _MOST_READS:
+            while len(_reads) > _MAX_READS:
                 _reads.popitem(last=False)
     return read
 

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from typing import Any
-
-import pyarrow as pa
 
 from holdfast.discovered import VACUOUS
 from holdfast.errors import RuleError
@@ -20,7 +18,7 @@ from holdfast.rules.grammar import parse
 from holdfast.rules.implication import implies
 from holdfast.rules.names import by_name, by_position
 from holdfast.rules.rule import Fd, Ind, Order, Rule
-from holdfast.violations.detect import Checked
+from holdfast.violations.detect import CheckedRule
 from holdfast.workflow.masking import Mask
 
 BORN, BROKEN, WEAKENED, IMPROVED, CHANGED = "born", "broken", "weakened", "improved", "changed"
@@ -160,7 +158,7 @@ class History:
     def trend(self, rule: str) -> list[Point]:
         """The violations and the error of a checked rule after each version that touched it or its table."""
         entry = self._book.entry(rule)
-        item = Checked(entry.value, entry.nulls, entry.predicates)
+        item = CheckedRule(entry.value, entry.nulls, entry.predicates)
         table, rows, total, made = table_of(entry.value, self._book.schemas), 0, None, []
         for record in self._records:
             counts = record["tables"].get(table)
@@ -235,9 +233,3 @@ def _name(text: str) -> str:
     """A row's name, out of its JSON."""
     value = json.loads(text)
     return " ".join(f"{k}={v}" for k, v in value.items()) if isinstance(value, dict) else str(value)
-
-
-def table_of_events(events: Iterable[Event]) -> pa.Table:
-    fields: Sequence[str] = ("batch", "time", "what", "id", "kind", "rule", "by", "into")
-    schema = pa.schema([("version", pa.int64())] + [(name, pa.string()) for name in fields])
-    return pa.Table.from_pylist([event.record() for event in events], schema=schema)

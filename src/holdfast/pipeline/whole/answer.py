@@ -14,7 +14,7 @@ from holdfast.pipeline.whole.parts import Places, Table, codes_of, listed_rows, 
 from holdfast.pipeline.whole.send import IndJob, PairJob, numbers_in
 from holdfast.pipeline.whole.tiles import S, T
 from holdfast.table.dictionary import Codes, TextDictionary
-from holdfast.violations.detect import Checked, rows_that_violate
+from holdfast.violations.detect import CheckedRule, rows_that_violate
 from holdfast.violations.inclusion_index import InclusionIndex
 
 ANSWER = "rule int, count long, pairs binary"
@@ -52,27 +52,27 @@ def tile_task(
     for rows in _by_tile(batches):
         sent = [name for name in rows.column_names if name.startswith("c")]
         named = rows.select(sent).rename_columns([schema.names[int(name[1:])] for name in sent])
-        words = TextDictionary()
-        codes, ids = codes_of(schema, named, words), rows.column("id").to_numpy().copy()
+        dictionary = TextDictionary()
+        codes, ids = codes_of(schema, named, dictionary), rows.column("id").to_numpy().copy()
         role = rows.column("role").to_numpy()
         as_t, as_s = np.flatnonzero(role & T), np.flatnonzero(role & S)
-        index = BoxIndex(group, words, tested=True)
+        index = BoxIndex(group, dictionary, tested=True)
         index.hold(ids[as_s], np.ascontiguousarray(codes[:, as_s]), np.ones((2, len(as_s)), np.uint8))
         t_codes, with_itself = np.ascontiguousarray(codes[:, as_t]), (role[as_t] & S) != 0
         for number in range(len(group.rules)) if rule is None else (rule,):
-            themselves = violate_with_themselves(group, number, t_codes, words) & with_itself
+            themselves = violate_with_themselves(group, number, t_codes, dictionary) & with_itself
             if limit is None:
                 _, counts = index.found(ids[as_t], t_codes, number, emit=False)
                 yield _answer(number, int(counts.sum() - themselves.sum()), None)
             else:
                 yield _answer(
-                    number, 0, _first_pairs(index, ids[as_t], t_codes, number, limit, job.table, named, ids, words)
+                    number, 0, _first_pairs(index, ids[as_t], t_codes, number, limit, job.table, named, ids, dictionary)
                 )
 
 
 def _first_pairs(
     index: BoxIndex, ids: Places, codes: Codes, rule: int, limit: int, table: Table, rows: pa.Table, all_ids: Places,
-    words: TextDictionary,
+    dictionary: TextDictionary,
 ) -> pa.Table:  # fmt: skip
     """The first pairs of a tile, by t then s, with the names of their rows."""
     t: list[Places] = []
@@ -89,19 +89,19 @@ def _first_pairs(
         if have >= limit:
             break
     columns = {"t_id": np.concatenate([np.zeros(0, np.int64), *t]), "s_id": np.concatenate([np.zeros(0, np.int64), *s])}
-    names = {name[0]: names_of(table, rows, all_ids, found, words) for name, found in columns.items()}
+    names = {name[0]: names_of(table, rows, all_ids, found, dictionary) for name, found in columns.items()}
     return pa.table({**{name: pa.array(found) for name, found in columns.items()}, **names})
 
 
 def single_task(
-    table: Table, item: Checked, limit: int | None, batches: Iterator[pa.RecordBatch]
+    table: Table, item: CheckedRule, limit: int | None, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     for number in numbers_in(batches):
         for ids, rows in read_part(table, number):
-            words = TextDictionary()
-            codes = codes_of(table.schema, rows, words)
-            bad = rows_that_violate(item, table.schema, codes, words)
-            listed = None if limit is None else listed_rows(table, rows, ids, ids[bad][:limit], words)
+            dictionary = TextDictionary()
+            codes = codes_of(table.schema, rows, dictionary)
+            bad = rows_that_violate(item, table.schema, codes, dictionary)
+            listed = None if limit is None else listed_rows(table, rows, ids, ids[bad][:limit], dictionary)
             yield _answer(0, int(bad.sum()), listed)
 
 
@@ -109,7 +109,7 @@ def inclusion_task(job: IndJob, limit: int | None, batches: Iterator[pa.RecordBa
     left, right = job.tables["left"], job.tables["right"]
     schemas = {job.rule.left_table: left.schema, job.rule.right_table: right.schema}
     for rows in _by_tile(batches):
-        words = TextDictionary()
+        dictionary = TextDictionary()
         role = rows.column("role").to_numpy()
         sides = {}
         for name, table, mine in (("left", left, role == T), ("right", right, role == S)):
@@ -117,10 +117,12 @@ def inclusion_task(job: IndJob, limit: int | None, batches: Iterator[pa.RecordBa
             sides[name] = chosen.rename_columns(list(table.schema.names))
         ids = rows.column("id").to_numpy()[role == T].copy()
         dense = np.arange(len(ids))
-        left_codes, right_codes = (codes_of(t.schema, sides[n], words) for n, t in (("left", left), ("right", right)))
-        index = InclusionIndex(job.rule, schemas, job.checked.where, words)
+        left_codes, right_codes = (
+            codes_of(t.schema, sides[n], dictionary) for n, t in (("left", left), ("right", right))
+        )
+        index = InclusionIndex(job.rule, schemas, job.checked.where, dictionary)
         none = np.zeros(0, np.int64)
         missing, _ = index.change(none, dense, left_codes, right_codes[:, :0], right_codes)
         found = np.sort(ids[missing.t])
-        listed = None if limit is None else listed_rows(left, sides["left"], ids, found[:limit], words)
+        listed = None if limit is None else listed_rows(left, sides["left"], ids, found[:limit], dictionary)
         yield _answer(0, len(found), listed)

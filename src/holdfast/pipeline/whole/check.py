@@ -39,7 +39,7 @@ from holdfast.rules.rule import Ind, Rule, as_dc
 from holdfast.rules.rulefile import RuleEntry, as_entry, entries_of
 from holdfast.table.options import Names
 from holdfast.table.schema import Schema, column_of_arrow
-from holdfast.violations.detect import Checked
+from holdfast.violations.detect import CheckedRule
 from holdfast.violations.listing import RuleNames
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ def check_on_spark(
     frames = dict(data) if isinstance(data, Mapping) else {"data": data}
     Path(directory).mkdir(parents=True, exist_ok=True)
     home = Path(tempfile.mkdtemp(prefix="holdfast-check-", dir=directory))  # of this user alone
-    checked = [Checked(entry.value, entry.nulls, entry.predicates) for entry in entries]
+    checked = [CheckedRule(entry.value, entry.nulls, entry.predicates) for entry in entries]
     names = RuleNames(checked, [entry.id for entry in entries], frames)
     found = SparkFound(entries, {}, spark, home, names)
     try:
@@ -141,7 +141,7 @@ def _schema_of(frame: DataFrame) -> Schema:
     return Schema(tuple(column_of_arrow(f) for f in frame.limit(0).toArrow().schema))
 
 
-def _needed(schemas: Schemas, name: str, checked: Sequence[Checked], key: tuple[str, ...]) -> Schema:
+def _needed(schemas: Schemas, name: str, checked: Sequence[CheckedRule], key: tuple[str, ...]) -> Schema:
     """The columns that the rules, their filters and the key are about."""
     names = set(key)
     for item in checked:
@@ -260,13 +260,13 @@ class _Run:
 
     # rules about rows
 
-    def _single(self, number: int, item: Checked, limit: int | None) -> list[dict[str, Any]]:
+    def _single(self, number: int, item: CheckedRule, limit: int | None) -> list[dict[str, Any]]:
         table = self._tables[table_of(item.rule, self._found.schemas)]
         task = functools.partial(single_task, table, item, limit)
         found: list[dict[str, Any]] = self._on_parts(len(table.files), task, ANSWER).toArrow().to_pylist()
         return found
 
-    def _inclusion(self, number: int, item: Checked, limit: int | None) -> list[dict[str, Any]]:
+    def _inclusion(self, number: int, item: CheckedRule, limit: int | None) -> list[dict[str, Any]]:
         assert isinstance(item.rule, Ind)
         left, right = self._tables[item.rule.left_table], self._tables[item.rule.right_table]
         job = IndJob(item.rule, item, {"left": left, "right": right}, number)

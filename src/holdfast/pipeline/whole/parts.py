@@ -97,13 +97,13 @@ def read_part(table: Table, number: int) -> Iterator[tuple[Places, pa.Table]]:
             first += batch.num_rows
 
 
-def codes_of(schema: Schema, rows: pa.Table, words: TextDictionary) -> Codes:
+def codes_of(schema: Schema, rows: pa.Table, dictionary: TextDictionary) -> Codes:
     """The columns that are there as codes, the others as zeros; texts by a dictionary of this place only."""
     codes = np.zeros((len(schema), rows.num_rows), np.int64)
     for i, column in enumerate(schema.columns):
         if column.name in rows.column_names:
             values = one_array(rows.column(column.name))
-            codes[i] = words.encode(values) if column.kind is Kind.TEXT else values.to_numpy()
+            codes[i] = dictionary.encode(values) if column.kind is Kind.TEXT else values.to_numpy()
     return codes
 
 
@@ -114,14 +114,14 @@ def one_array(values: pa.ChunkedArray) -> pa.Array:
     return values.cast(pa.string()) if pa.types.is_large_string(values.type) else values
 
 
-def names_of(table: Table, rows: pa.Table, ids: Places, wanted: Places, words: TextDictionary) -> pa.Array:
+def names_of(table: Table, rows: pa.Table, ids: Places, wanted: Places, dictionary: TextDictionary) -> pa.Array:
     """What rows are called: their key, or their id."""
     if not table.key:
         return pa.array(wanted)
     order = np.argsort(ids)
     places = order[np.searchsorted(ids[order], wanted)]
-    codes = codes_of(table.schema, rows.select(list(table.key)).take(pa.array(places)), words)
-    return keys_of(table.schema, table.key, codes, words)
+    codes = codes_of(table.schema, rows.select(list(table.key)).take(pa.array(places)), dictionary)
+    return keys_of(table.schema, table.key, codes, dictionary)
 
 
 def name_type(table: Table) -> pa.DataType:
@@ -131,5 +131,5 @@ def name_type(table: Table) -> pa.DataType:
     return pa.int64() if not types else types[0][1] if len(types) == 1 else pa.struct(types)
 
 
-def listed_rows(table: Table, rows: pa.Table, ids: Places, chosen: Places, words: TextDictionary) -> pa.Table:
-    return pa.table({"t_id": pa.array(chosen), "t": names_of(table, rows, ids, chosen, words)})
+def listed_rows(table: Table, rows: pa.Table, ids: Places, chosen: Places, dictionary: TextDictionary) -> pa.Table:
+    return pa.table({"t_id": pa.array(chosen), "t": names_of(table, rows, ids, chosen, dictionary)})

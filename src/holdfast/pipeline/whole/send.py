@@ -19,14 +19,14 @@ from holdfast.pipeline.whole.tiles import SLOTS, BlockTiles, HashTiles, S, T
 from holdfast.rules.rule import Ind
 from holdfast.table.dictionary import NULL, Codes, TextDictionary
 from holdfast.table.kind import Kind
-from holdfast.violations.detect import Checked
+from holdfast.violations.detect import CheckedRule
 from holdfast.violations.inclusion_index import InclusionIndex
 
 _SAMPLE = 2000  # values of each file from which blocks are chosen
 
 
 @dataclass(frozen=True)
-class Side:
+class SentSide:
     """Rows of one table in one role: which columns make their key, and who may stand there."""
 
     table: Table
@@ -35,7 +35,7 @@ class Side:
     members: Callable[[Codes, TextDictionary], npt.NDArray[np.bool_]]
 
 
-def slots_of(side: Side, codes: Codes, rows: pa.Table, forms: Callable[[Codes], Codes]) -> Places:
+def slots_of(side: SentSide, codes: Codes, rows: pa.Table, forms: Callable[[Codes], Codes]) -> Places:
     """The hash range of each row's key. Texts are hashed as they are: their codes mean nothing elsewhere."""
     parts = []
     derived = forms(codes)
@@ -69,7 +69,7 @@ class IndJob:
     """An inclusion dependency: left rows are t, right rows are s."""
 
     rule: Ind
-    checked: Checked
+    checked: CheckedRule
     tables: dict[str, Table]
     number: int
 
@@ -81,27 +81,27 @@ def numbers_in(batches: Iterator[pa.RecordBatch]) -> Iterator[int]:
 
 def _pair_rows(job: PairJob, number: int) -> Iterator[tuple[Places, pa.Table, Codes, TextDictionary]]:
     for ids, rows in read_part(job.table, number):
-        words = TextDictionary()
-        yield ids, rows, codes_of(job.table.schema, rows, words), words
+        dictionary = TextDictionary()
+        yield ids, rows, codes_of(job.table.schema, rows, dictionary), dictionary
 
 
-def _role_sides(job: PairJob) -> list[Side]:
+def _role_sides(job: PairJob) -> list[SentSide]:
     group, table = job.group, job.table
     return [
-        Side(table, role, side.key, functools.partial(members, group, side))
+        SentSide(table, role, side.key, functools.partial(members, group, side))
         for role, side in ((T, group.t), (S, group.s))
     ]
 
 
-def _side_slots(job: PairJob, side: Side, codes: Codes, rows: pa.Table) -> Places:
+def _side_slots(job: PairJob, side: SentSide, codes: Codes, rows: pa.Table) -> Places:
     group = job.group
     return slots_of(side, codes, rows, lambda given: group.codes(given)[group.positions(side.operands)])
 
 
 def pair_slots(job: PairJob, number: int) -> Iterator[Places]:
-    for _, rows, codes, words in _pair_rows(job, number):
+    for _, rows, codes, dictionary in _pair_rows(job, number):
         for side in _role_sides(job)[: 1 if job.group.shared else 2]:
-            yield _side_slots(job, side, codes, rows)[side.members(codes, words)]
+            yield _side_slots(job, side, codes, rows)[side.members(codes, dictionary)]
 
 
 def histogram_task(
@@ -136,9 +136,9 @@ def bounds_task(
     tiles = BlockTiles(edges, np.zeros((0, 0), np.int64))
     frames = []
     for number in numbers_in(batches):
-        for _, _, codes, words in _pair_rows(job, number):
+        for _, _, codes, dictionary in _pair_rows(job, number):
             for side in _role_sides(job):
-                values = _dims(job, side.role, codes)[:, side.members(codes, words)]
+                values = _dims(job, side.role, codes)[:, side.members(codes, dictionary)]
                 if not values.shape[1]:
                     continue
                 blocks = tiles.block(values[0], side.role)
@@ -171,24 +171,24 @@ def send_task(
     job: PairJob, tiles: HashTiles | BlockTiles, columns: list[int], batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     for number in numbers_in(batches):
-        for ids, rows, codes, words in _pair_rows(job, number):
+        for ids, rows, codes, dictionary in _pair_rows(job, number):
             t, s = _role_sides(job)
-            tile, row, role = _sent(job, tiles, t, ids, rows, codes, words)
+            tile, row, role = _sent(job, tiles, t, ids, rows, codes, dictionary)
             if job.group.shared and isinstance(tiles, HashTiles) and not (tiles.chunks > 1).any():
                 role = role | S  # as s they go to the same tiles
             else:
-                s_tile, s_row, s_role = _sent(job, tiles, s, ids, rows, codes, words)
+                s_tile, s_row, s_role = _sent(job, tiles, s, ids, rows, codes, dictionary)
                 tile, row, role = _together(np.append(tile, s_tile), np.append(row, s_row), np.append(role, s_role))
             sent = {f"c{i}": one_array(rows.column(i)).take(pa.array(row)) for i in columns}
             yield pa.record_batch({"tile": pa.array(tile), "role": pa.array(role), "id": pa.array(ids[row]), **sent})
 
 
 def _sent(
-    job: PairJob, tiles: HashTiles | BlockTiles, side: Side, ids: Places, rows: pa.Table, codes: Codes,
-    words: TextDictionary,
+    job: PairJob, tiles: HashTiles | BlockTiles, side: SentSide, ids: Places, rows: pa.Table, codes: Codes,
+    dictionary: TextDictionary,
 ) -> tuple[Places, Places, npt.NDArray[np.int32]]:  # fmt: skip
     """(tile, row, role) of the rows that may stand in a role."""
-    mine = np.flatnonzero(side.members(codes, words))
+    mine = np.flatnonzero(side.members(codes, dictionary))
     if isinstance(tiles, HashTiles):
         at = _side_slots(job, side, codes, rows)[mine]
     elif job.group.s.dims:
@@ -226,13 +226,13 @@ def send_inclusion_task(job: IndJob, tiles: int, batches: Iterator[pa.RecordBatc
         is_left = number < len(left.files)
         table = left if is_left else right
         for ids, rows in read_part(table, number if is_left else number - len(left.files)):
-            words = TextDictionary()
-            codes = codes_of(table.schema, rows, words)
-            index = InclusionIndex(job.rule, schemas, job.checked.where, words)
+            dictionary = TextDictionary()
+            codes = codes_of(table.schema, rows, dictionary)
+            index = InclusionIndex(job.rule, schemas, job.checked.where, dictionary)
             forms = index._forms(codes, left=is_left)
             names = job.rule.left if is_left else job.rule.right
             operands = tuple(Operand(table.schema.position(name)) for name in names)
-            side = Side(table, T if is_left else S, operands, lambda *_: np.zeros(0, bool))
+            side = SentSide(table, T if is_left else S, operands, lambda *_: np.zeros(0, bool))
             place = slots_of(side, codes, rows, functools.partial(_given, forms)) % tiles
             columns: dict[str, pa.Array] = {
                 "tile": pa.array(place),

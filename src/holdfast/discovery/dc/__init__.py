@@ -1,0 +1,1 @@
+"""Denial constraints and order dependencies."""

@@ -1,0 +1,258 @@
+"""The comparisons that rules about pairs of rows are made of, and how a pair says how it compares.
+
+A comparison is t.a ? s.b: of a column with itself, or of two columns of one kind group whose values overlap, in both
+directions. Its answer for a pair are two bits: `<` and `>`; none of them is `=`, both are a null. Columns without
+order have `!=` and, where a null answers nothing, one bit for that. The bits of all comparisons are the pair's clue.
+
+A predicate is a set of weak atoms of one comparison, (<=, >=, !=), or (=, !=) without order. A pair lacks an atom that
+it does not satisfy. A conjunction of predicates is violated by no pair iff it has an atom that the pair lacks, for
+every pair: so the atoms are the vertices of a hypergraph, and the minimal rules are its minimal covers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from holdfast.discovery.budget import Budget, spans
+from holdfast.discovery.search_options import CrossColumns
+from holdfast.discovery.slices import AT_ONCE
+from holdfast.errors import HoldfastError, SchemaError, shown
+from holdfast.kernels.sets import derive
+from holdfast.rules.masks import Masks, Numbers, pack, unpack, words_for
+from holdfast.rules.operator import Op
+from holdfast.table.compare import common_codes, comparable
+from holdfast.table.dictionary import NULL, Codes
+from holdfast.table.identity import identities
+from holdfast.table.keys import groups
+from holdfast.table.schema import Schema, unknown_name
+
+Bits = npt.NDArray[np.bool_]
+MAX_CROSS_PAIRS = 8  # of different columns
+WEAK = (Op.LE, Op.GE, Op.NE)
+_PAIRS_AT_ONCE = 1 << 15  # whose clues are made together
+_OVERLAP = 0.3  # of the rows, for columns to be compared
+LESS, GREATER, DIFFERENT, UNKNOWN = 1, 2, 3, 4  # what a bit says
+_SAYS: dict[int, Callable[[Codes, Codes], Bits]] = {LESS: np.less, GREATER: np.greater, DIFFERENT: np.not_equal}
+_NEITHER, _BOTH = 0b0001, 0b1000  # of two bits; and where one of them is set, whatever the other
+_FIRST, _SECOND = 0b1010, 0b1100
+_CROSSED = ("numbers", "text", "dates")
+
+
+class Derived(NamedTuple):
+    """Bits that follow from two bits each, by a table of truth."""
+
+    first: Numbers
+    second: Numbers
+    truth: npt.NDArray[np.uint64]
+
+    @classmethod
+    def of(cls, bits: Iterable[tuple[int, int, int]]) -> Derived:
+        first, second, truth = np.array(list(bits), np.int64).reshape(-1, 3).T.copy()
+        return cls(first, second, truth.astype(np.uint64))
+
+    def __call__(self, sets: Masks, budget: Budget | None = None) -> Masks:
+        sets, made = np.ascontiguousarray(sets), np.empty((len(sets), words_for(len(self.truth))), np.uint64)
+        for first, stop in spans(len(sets), AT_ONCE, budget):
+            derive(sets[first:stop], *self, made[first:stop])
+        return made
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """t.left ? s.right"""
+
+    left: int
+    right: int
+    ordered: bool
+
+    @property
+    def mirrored(self) -> Comparison:
+        return Comparison(self.right, self.left, self.ordered)
+
+
+@dataclass(frozen=True)
+class PredicateSpace:
+    """The comparisons of a table under a null policy."""
+
+    schema: Schema
+    nulls: str
+    comparisons: tuple[Comparison, ...]
+
+    @classmethod
+    def of(cls, schema: Schema, nulls: str, pairs: Sequence[tuple[int, int]] = ()) -> PredicateSpace:
+        """Each column with itself, and these pairs of columns in both directions."""
+        same = [Comparison(i, i, column.kind.ordered) for i, column in enumerate(schema.columns)]
+        crossed = []
+        for a, b in pairs:
+            ordered = schema.columns[a].kind.ordered and schema.columns[b].kind.ordered
+            crossed += [Comparison(a, b, ordered), Comparison(b, a, ordered)]
+        return cls(schema, nulls, (*same, *crossed))
+
+    def is_crossed(self, comparison: int) -> bool:
+        """Whether it compares two different columns."""
+        return self.comparisons[comparison].left != self.comparisons[comparison].right
+
+    # --- bits -----------------------------------------------------------------------------------------------
+
+    @cached_property
+    def bits(self) -> tuple[tuple[int, int], ...]:
+        """(comparison, what it says) of each bit of a clue."""
+        made: list[tuple[int, int]] = []
+        for i, comparison in enumerate(self.comparisons):
+            says = (LESS, GREATER) if comparison.ordered else (DIFFERENT, UNKNOWN)
+            made += [(i, say) for say in (says if comparison.ordered or self.nulls == "sql" else says[:1])]
+        return tuple(made)
+
+    @property
+    def width(self) -> int:
+        """Words of a clue."""
+        return words_for(len(self.bits))
+
+    def mirrored(self, clues: Masks, budget: Budget | None = None) -> Masks:
+        """The clues of the same pairs with t and s exchanged."""
+        return self._mirror_bits(clues, budget)
+
+    @cached_property
+    def _mirror_bits(self) -> Derived:
+        places = {bit: place for place, bit in enumerate(self.bits)}
+        other = {LESS: GREATER, GREATER: LESS, DIFFERENT: DIFFERENT, UNKNOWN: UNKNOWN}
+        return Derived.of((places[self._mirror(i), other[say]], -1, _FIRST) for i, say in self.bits)
+
+    def _mirror(self, comparison: int) -> int:
+        return self.comparisons.index(self.comparisons[comparison].mirrored)
+
+    # --- atoms ----------------------------------------------------------------------------------------------
+
+    @cached_property
+    def atoms(self) -> tuple[tuple[int, Op], ...]:
+        """The weak atoms: (comparison, operator)."""
+        ops = {True: WEAK, False: (Op.EQ, Op.NE)}
+        return tuple((i, op) for i, comparison in enumerate(self.comparisons) for op in ops[comparison.ordered])
+
+    @cached_property
+    def mirror_atoms(self) -> Numbers:
+        """The atom that says the same with t and s exchanged."""
+        places = {atom: place for place, atom in enumerate(self.atoms)}
+        return np.array([places[self._mirror(i), op.mirror] for i, op in self.atoms], np.int64)
+
+    @cached_property
+    def group_of(self) -> Numbers:
+        """The comparison of each atom."""
+        return np.array([i for i, _ in self.atoms], np.int64)
+
+    def lacks(self, clues: Masks, budget: Budget | None = None) -> Masks:
+        """The atoms that pairs with these clues do not satisfy."""
+        return self._lacking(clues, budget)
+
+    @cached_property
+    def _lacking(self) -> Derived:
+        places = {bit: place for place, bit in enumerate(self.bits)}
+        made = []
+        for i, op in self.atoms:
+            ordered = self.comparisons[i].ordered
+            says = (LESS, GREATER) if ordered else (DIFFERENT, UNKNOWN)
+            if ordered:
+                unequal = _NEITHER | (_BOTH if self.nulls == "sql" else 0)
+                truth = {Op.LE: _SECOND, Op.GE: _FIRST, Op.NE: unequal}[op]
+            else:
+                truth = _FIRST | _SECOND if op is Op.EQ else _NEITHER | _SECOND
+            made.append((places[i, says[0]], places.get((i, says[1]), -1), truth))
+        return Derived.of(made)
+
+    def mirrored_atoms(self, atoms: Masks, budget: Budget | None = None) -> Masks:
+        """The same conjunctions with t and s exchanged."""
+        return Derived.of((place, -1, _FIRST) for place in self.mirror_atoms.tolist())(atoms, budget)
+
+    def in_weak(self, atoms: Masks) -> Bits:
+        """Sets of atoms as [set, 3 x comparison + weak operator]: without order `=` is both of <= and >=."""
+        bits = unpack(atoms, len(self.atoms))
+        made = np.zeros((len(atoms), len(WEAK) * len(self.comparisons)), np.bool_)
+        for atom, (i, op) in enumerate(self.atoms):
+            for weak in (Op.LE, Op.GE) if op is Op.EQ else (op,):
+                made[:, len(WEAK) * i + WEAK.index(weak)] |= bits[:, atom]
+        return made
+
+    # --- rows -----------------------------------------------------------------------------------------------
+
+    def operands(self, codes: Codes) -> list[tuple[Codes, Codes]]:
+        """The left and the right operands of each comparison, as codes that compare as the values do."""
+        columns, made = self.schema.columns, list(codes)
+        return [
+            (made[a], made[a]) if a == b else common_codes(columns[a], made[a], columns[b], made[b])
+            for a, b in ((comparison.left, comparison.right) for comparison in self.comparisons)
+        ]
+
+    def clues(self, codes: Codes, pairs: Numbers, budget: Budget | None = None) -> Masks:
+        """The clues of some pairs (t, s) of rows, by position. O(pairs x comparisons)."""
+        operands, made = self.operands(codes), np.empty((len(pairs), self.width), np.uint64)
+        for first, stop in spans(len(pairs), _PAIRS_AT_ONCE, budget):
+            made[first:stop] = self._clues(operands, pairs[first:stop])
+        return made
+
+    def _clues(self, operands: list[tuple[Codes, Codes]], pairs: Numbers) -> Masks:
+        bits = np.zeros((len(pairs), len(self.bits)), np.bool_)
+        for place, (i, say) in enumerate(self.bits):
+            left, right = operands[i][0][pairs[:, 0]], operands[i][1][pairs[:, 1]]
+            if say in _SAYS:
+                bits[:, place] = _SAYS[say](left, right)
+            if say in (LESS, GREATER) or self.nulls != "equal":
+                null = (left == NULL, right == NULL)
+                bits[:, place] |= null[0] ^ null[1] if self.nulls == "equal" else null[0] | null[1]
+        return pack(bits)
+
+
+def cross_pairs(
+    schema: Schema, codes: Codes, wanted: CrossColumns, budget: Budget | None = None
+) -> list[tuple[int, int]]:
+    """The columns that are compared with each other: those given, or those that share values in a third of the rows,
+    the most first, eight pairs at most. O(columns x values)."""
+    if not isinstance(wanted, bool):
+        return [_given(schema, pair) for pair in wanted]
+    if not wanted:
+        return []
+    values, columns, counts = _value_counts(schema, codes)
+    shared = []
+    for a in np.unique(columns).tolist():
+        if budget is not None:
+            budget.check()
+        mine, others = columns == a, columns > a
+        known = np.zeros(values.max(initial=-1) + 1, np.int64)
+        known[values[mine]] = counts[mine]
+        common = np.minimum(counts[others], known[values[others]])
+        both = np.bincount(columns[others], common, minlength=len(schema))
+        shared += [
+            (-int(both[b]), a, b) for b in np.flatnonzero((both > 0) & (both >= _OVERLAP * codes.shape[1])).tolist()
+        ]
+    return sorted((a, b) for _, a, b in sorted(shared)[:MAX_CROSS_PAIRS])
+
+
+def _given(schema: Schema, pair: tuple[str, str]) -> tuple[int, int]:
+    for name in pair:
+        if name not in schema:
+            raise SchemaError(unknown_name("column", name, schema.names))
+    a, b = sorted(schema.positions(pair))
+    if a == b:
+        raise HoldfastError(f"cross_columns: {shown(pair[0])} is compared with itself anyway")
+    if not comparable(schema.columns[a], schema.columns[b]):
+        raise HoldfastError(f"cross_columns: {shown(pair[0])} and {shown(pair[1])} are of kinds that do not compare")
+    return a, b
+
+
+def _value_counts(schema: Schema, codes: Codes) -> tuple[Numbers, Numbers, Numbers]:
+    """For columns that may be compared with others, by column: their values, as numbers that only equal values share;
+    the column; and how many rows have the value."""
+    chosen = [i for i, column in enumerate(schema.columns) if column.kind.group in _CROSSED]
+    parts = [identities(schema.columns[i], codes[i][codes[i] != NULL]) for i in chosen]
+    if not parts:
+        return (np.zeros(0, np.int64),) * 3
+    every = np.stack([np.concatenate([half.astype(np.int64) for half in side]) for side in zip(*parts, strict=True)])
+    numbers = np.split(groups(every, np.arange(2)), np.cumsum([len(number) for number, _ in parts])[:-1])
+    counted = [np.unique(mine, return_counts=True) for mine in numbers]
+    columns = np.repeat(chosen, [len(values) for values, _ in counted])
+    return np.concatenate([v for v, _ in counted]), columns, np.concatenate([c for _, c in counted])

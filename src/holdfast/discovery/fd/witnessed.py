@@ -1,0 +1,190 @@
+"""Agree-sets of tables that are too tall for all pairs: some sets, each with a live pair of rows that has it.
+
+The sets are enough when every rule that they leave standing holds. From nothing: sampled pairs, then whatever pairs
+refute a rule that still stands, until none is refuted. Of rows that come, the pairs that violate a rule are found, so
+that nothing is left to refute; where they are too many, the rules are validated again. Rows that go take the sets with
+them whose pair they were in; the rules that this frees are validated. Validation groups the rows by the left side.
+(DynFD and EAIFD keep covers in this way; that a set is alive because a pair is remembered serves deletes.)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from holdfast.arrays import Array, Arrays
+from holdfast.discovery.budget import Budget
+from holdfast.discovery.fd.agree_sets import AgreeSets
+from holdfast.discovery.fd.collapsed import Collapsed
+from holdfast.discovery.fd.exact import FdRules
+from holdfast.discovery.fd.matches import Matcher
+from holdfast.discovery.fd.maximal_sets import MaximalSets
+from holdfast.discovery.fd.partitions import DEFAULT_MEMORY, Partitions
+from holdfast.discovery.fd.proof import Claims, Proof
+from holdfast.discovery.pair_sets import Moved, Tally, sampled_neighbours
+from holdfast.discovery.pair_tiles import known as known_columns
+from holdfast.executors.executor import Block, Executor
+from holdfast.executors.threads import ThreadExecutor
+from holdfast.kernels.agree_match import sets_of_pairs
+from holdfast.kernels.handle import as_compiled
+from holdfast.rules.masks import Masks, Numbers, among, numbered, unpack
+from holdfast.table.dictionary import Codes
+
+MAX_COMPARED_PAIRS = 100_000_000_000  # of a change with the rows: with more, the rules are validated
+_SAMPLED = 20_000  # neighbours by each column
+_CLASHES = 16  # pairs taken from one refuted rule
+_CLAIMS = 8  # between looks at the clock
+_TILES = 32
+_FEW_VISITS = 100_000_000  # rows of claims: not worth sending elsewhere
+
+
+@dataclass
+class WitnessedAgreeSets:
+    """Sets with a pair of row ids each.
+
+    >>> table, rules = WitnessedAgreeSets(columns=2), FdRules(columns=2)
+    >>> nobody = np.arange(0), np.zeros((2, 0), np.int64)
+    >>> table.follow(Moved(*nobody, np.arange(3), np.array([[1, 1, 2], [5, 5, 5]]), *nobody), rules)
+    >>> rules.collapsed().ruleset(["a", "b"], None).texts()
+    ['() -> b']
+    """
+
+    columns: int
+    nulls: str = "equal"
+    executor: Executor = field(default_factory=ThreadExecutor)
+    memory: int = DEFAULT_MEMORY
+    most_pairs: int = MAX_COMPARED_PAIRS
+    few_visits: int = _FEW_VISITS
+
+    def __post_init__(self) -> None:
+        self._pairs_of = AgreeSets(self.columns, self.nulls)
+        self.sets = np.zeros((0, self._pairs_of.width), np.uint64)
+        self.pairs = np.zeros((0, 2), np.int64)
+
+    def __len__(self) -> int:
+        return len(self.sets)
+
+    def follow(self, moved: Moved, rules: FdRules, budget: Budget | None = None) -> None:
+        """Brings the sets and the rules to the rows after a change."""
+        budget, before = budget or Budget(), rules.collapsed()
+        lost = np.isin(self.pairs, moved.gone).any(axis=1)
+        self._take(self.sets[~lost], self.pairs[~lost])
+        ids = np.concatenate([moved.new, moved.stay])
+        codes = np.concatenate([moved.new_codes, moved.stay_codes], axis=1)
+        came = self._came(moved, ids, codes, before, known=len(self.pairs) > 0)
+        if came is None:
+            self._add(*self._sample(ids, codes), budget)
+            proof = Proof()
+        else:
+            self._add(came.sets, ids[came.pairs], budget)
+            proof = Proof(before, complete=not lost.any())
+        self._prove(ids, codes, rules, proof, budget)
+
+    def _came(self, moved: Moved, ids: Numbers, codes: Codes, before: Collapsed, *, known: bool) -> Tally | None:
+        """The sets of pairs with new rows that matter, by position: those that violate a rule of before are among
+        them. None where the sets were not known yet, or there is no knowing them soon: then the rules are validated."""
+        if not known or len(moved.stay) < 2 or len(moved.new) * len(ids) > self.most_pairs:
+            return None
+        if not len(moved.new):
+            return Tally.nothing(self._pairs_of.width)
+        self._pairs_of.executor = self.executor
+        return Matcher(codes, len(moved.new), self._pairs_of).tally(before.expanded())
+
+    def _take(self, sets: Masks, pairs: Numbers) -> None:
+        self.sets, self.pairs = sets, pairs
+
+    def _add(self, sets: Masks, pairs: Numbers, budget: Budget) -> None:
+        """More sets with their pairs; of equal sets the pair of the first stays, and sets that say nothing more go.
+        Once the budget is spent so do others: what they leave standing is not proven then."""
+        sets, pairs = np.concatenate([self.sets, sets]), np.concatenate([self.pairs, pairs])
+        distinct, numbers = numbered(sets)
+        first = np.full(len(distinct), len(sets))
+        np.minimum.at(first, numbers, np.arange(len(sets)))
+        agree, differ = self._pairs_of.split(distinct)
+        useful = among(agree, MaximalSets.of(agree, differ, self.columns, budget).sets)
+        self._take(distinct[useful], pairs[first[useful]])
+
+    def _sample(self, ids: Numbers, codes: Codes) -> tuple[Masks, Numbers]:
+        """The sets of neighbours when the rows are ordered by each column in turn, and of neighbours as they stand."""
+        pairs = [sampled_neighbours(np.arange(len(ids)), _SAMPLED)]
+        pairs += [sampled_neighbours(np.argsort(column, kind="stable"), _SAMPLED) for column in codes]
+        places = np.concatenate(pairs)
+        return self._sets_of(codes, places), ids[places]
+
+    def _sets_of(self, codes: Codes, places: Numbers) -> Masks:
+        out = np.empty((len(places), self._pairs_of.width), np.uint64)
+        rows, where = np.unique(places, return_inverse=True)
+        some = as_compiled(codes[:, rows])
+        near = np.ascontiguousarray(where.reshape(places.shape), np.int64)
+        sets_of_pairs(some, known_columns(some, self.nulls), near, self.nulls == "sql", out)
+        return out
+
+    def _prove(self, ids: Numbers, codes: Codes, rules: FdRules, proof: Proof, budget: Budget) -> None:
+        """Validates what stands, takes the sets of what refutes it, and so on until nothing is refuted."""
+        partitions: Partitions | None = None
+        while True:
+            rules.update(*self.split(), len(ids), budget)
+            claims = proof.open_claims(rules)
+            if not len(claims.lefts):
+                return
+            if partitions is None:
+                partitions = Partitions.of_codes(codes, self.nulls, self.memory)
+            clashes = self._clashes(partitions, claims, proof, budget)
+            if budget.spent():
+                proof.keep_proven(rules, budget)
+                return
+            if not len(clashes):
+                return
+            self._add(self._sets_of(codes, clashes), ids[clashes], budget)
+
+    def _clashes(self, partitions: Partitions, claims: Claims, proof: Proof, budget: Budget) -> Numbers:
+        """Pairs of rows, by position, that refute claims; those that nothing refutes are proven. Claims with the same
+        left side come together."""
+        order = np.lexsort(claims.lefts.T)
+        lefts, rights = claims.lefts[order], claims.rights[order]
+        elsewhere = self.executor.elsewhere and len(lefts) * partitions.rows > self.few_visits
+        size = max(1, -(-len(lefts) // _TILES)) if elsewhere else _CLAIMS
+        blocks = [
+            Block({"lefts": lefts[i : i + size], "rights": rights[i : i + size]}) for i in range(0, len(lefts), size)
+        ]
+        if elsewhere:
+            answers = self.executor.map(refute_tile, blocks, partitions.shared)
+        else:
+            answers = []
+            for block in blocks:
+                if budget.spent():
+                    break
+                answers.append(refuted_by(partitions, block.arrays))
+        for block, answer in zip(blocks, answers, strict=False):
+            holds = ~np.isin(np.arange(len(block.arrays["rights"])), answer["claim"])
+            for i in np.flatnonzero(holds).tolist():
+                proof.add(np.asarray(block.arrays["lefts"], np.uint64)[i], int(np.asarray(block.arrays["rights"])[i]))
+        return np.concatenate([np.zeros((0, 2), np.int64), *(np.asarray(a["pairs"], np.int64) for a in answers)])
+
+    def split(self) -> tuple[Masks, Masks]:
+        """The sets in which the pairs agree, and those in which they differ."""
+        return self._pairs_of.split(self.sets)
+
+    def to_arrays(self) -> dict[str, Array]:
+        return {"sets": self.sets, "pairs": self.pairs}
+
+    def load(self, arrays: Arrays) -> None:
+        self._take(np.asarray(arrays["sets"], np.uint64), np.asarray(arrays["pairs"], np.int64))
+
+
+def refute_tile(block: Arrays, shared: Arrays) -> Arrays:
+    """The pairs that refute some claims, by grouping the rows. O(rows) for each left side, less where few share it."""
+    return refuted_by(Partitions.from_shared(shared), block)
+
+
+def refuted_by(partitions: Partitions, claims: Arrays) -> dict[str, Array]:
+    """Pairs of rows, by position, that refute claims, and which claim each refutes."""
+    pairs, places = [np.zeros((0, 2), np.int64)], [np.zeros(0, np.int64)]
+    columns = partitions.columns
+    for i, left in enumerate(unpack(np.asarray(claims["lefts"], np.uint64), columns)):
+        right = int(np.asarray(claims["rights"])[i])
+        clashes = partitions.clashes(np.flatnonzero(left).tolist(), right if right < columns else None, _CLASHES)
+        pairs.append(clashes)
+        places.append(np.full(len(clashes), i))
+    return {"pairs": np.concatenate(pairs), "claim": np.concatenate(places)}

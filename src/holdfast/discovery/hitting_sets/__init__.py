@@ -1,0 +1,1 @@
+"""Minimal hitting sets, exact and approximate."""

@@ -1,0 +1,129 @@
+"""The work of one tile of pairs: a pure function for any executor, and how tiles are cut."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from holdfast.arrays import Array, Arrays
+from holdfast.executors.executor import Block
+from holdfast.kernels.agree import BYTES, EQUAL, HALVES, WORDS, count_direct, count_hashed, count_single
+from holdfast.kernels.grouping import number_few, number_values
+from holdfast.kernels.handle import as_compiled
+from holdfast.rules.masks import Masks, Numbers, full, pack
+from holdfast.table.dictionary import NULL, Codes
+from holdfast.table.keys import table_for
+
+MAX_DIRECT = 22  # bits of a set that is counted by its own place: 32 MB of counts
+PAIRS_PER_TILE = 1 << 26  # a count has 31 bits
+_WORTH_BYTES, _WORTH_HALVES = 8, 200  # partners of a row from which comparing shorter numbers repays making them
+
+
+@dataclass(frozen=True)
+class Compared:
+    """Rows as the kernels compare them: by code, and columns of fewer values by numbers of two bytes or one, as `kind`
+    says. `tests` are (left column, right column, operator); `known[row]` has those that the row can pass, `lifts[side,
+    row]` those that it passes with everybody, or, with `one`, with whom does not as well."""
+
+    codes: Codes
+    halves: npt.NDArray[np.uint16]
+    small: npt.NDArray[np.uint8]
+    kind: npt.NDArray[np.int64]
+    tests: npt.NDArray[np.int64]
+    known: Masks
+    lifts: npt.NDArray[np.uint64]
+    one: npt.NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, codes: Codes, nulls: str, pairs: int) -> Compared:
+        """Numbers the values where there are pairs enough to repay it. O(rows x columns)."""
+        codes, few = as_compiled(codes), np.zeros(len(codes), np.bool_)
+        small, partners = np.empty(codes.shape, np.uint8), pairs / max(1, codes.shape[1])
+        if partners > _WORTH_BYTES:
+            number_few(codes, small, few)
+        kind = np.where(few, BYTES, WORDS)
+        halves = np.empty(codes.shape if partners > _WORTH_HALVES else (0, 0), np.uint16)
+        for c in np.flatnonzero(~few).tolist() if len(halves) else []:
+            numbers = np.empty(codes.shape[1], np.int32)
+            if number_values(codes[c], table_for(codes.shape[1]), numbers) <= 1 << 16:
+                halves[c], kind[c] = numbers, HALVES
+        columns, mine = np.arange(len(codes)), known(codes, nulls)
+        tests = np.stack([columns, columns, np.full(len(codes), EQUAL)], axis=1)
+        lifts = np.zeros((2, 0, mine.shape[1]), np.uint64)
+        return cls(codes, halves, small, kind, tests, mine, lifts, np.zeros(1, np.bool_))
+
+    @property
+    def arguments(self) -> tuple[Any, ...]:
+        """As kernels take them."""
+        arrays = (self.codes, self.halves, self.small, self.kind, self.tests, self.known, self.lifts)
+        return (*arrays, bool(self.one[0]))
+
+    @classmethod
+    def from_arrays(cls, arrays: Arrays) -> Compared:
+        return cls(*(as_compiled(np.asarray(arrays[field.name])) for field in fields(cls)))
+
+
+def known(codes: Codes, nulls: str) -> Masks:
+    """For each row the columns in which it can agree with another: all, or under `distinct` and `sql` those that are
+    not null."""
+    if nulls == "equal" or not (codes == NULL).any():
+        return np.repeat(full(len(codes)), codes.shape[1], axis=0)
+    return pack((codes != NULL).T)
+
+
+def blocks(lead: int, rows: int, pairs: int, begin: int = 0) -> list[Block]:
+    """The pairs i < j of rows, i among those from `begin` to `lead`, in tiles of about so many."""
+    across = max(1, min(rows, int(pairs**0.5)))
+    down = max(1, pairs // across)
+    made = []
+    for first in range(begin, lead, down):
+        stop = min(first + down, lead)
+        for other in range(first, rows, across):
+            end = min(other + across, rows)
+            cost = float((stop - first) * (end - other))
+            made.append(Block({"span": np.array([first, stop, other, end], np.int64)}, cost))
+    return made
+
+
+def agree_tile(block: Arrays, shared: Arrays) -> Arrays:
+    """How many pairs of a tile have which agree-set, and (where wanted) one such pair each. O(pairs x columns).
+
+    Under `sql` a set is followed by the columns in which the pair differs.
+    """
+    sql, witnessed = (bool(flag) for flag in np.asarray(shared["flags"]))
+    rows = Compared.from_arrays(shared)
+    span = np.array(block["span"], np.int64)
+    columns = len(rows.tests)
+    every = full(columns)
+    if sql and (rows.known != every).any():
+        return _hashed(rows, span, sql=True)
+    pairs = (span[1] - span[0]) * (span[3] - span[2])
+    if columns <= MAX_DIRECT and 4 * pairs >= 1 << columns:
+        found = _direct(rows, span, witnessed)
+    else:
+        found = _hashed(rows, span, sql=False)
+    if sql:
+        agree = np.asarray(found["sets"], np.uint64)
+        found["sets"] = np.hstack([agree, every & ~agree])
+    return found
+
+
+def _direct(rows: Compared, span: Numbers, witnessed: bool) -> dict[str, Array]:
+    places = 1 << len(rows.tests)
+    counts = np.zeros(places, np.int32)
+    pairs = np.zeros((places if witnessed else 0, 2), np.int64)
+    count_direct(*rows.arguments, span, counts, pairs)
+    found = np.flatnonzero(counts)
+    chosen = pairs[found] if witnessed else np.zeros((len(found), 2), np.int64)
+    return {"sets": found.astype(np.uint64)[:, None], "counts": counts[found].astype(np.int64), "pairs": chosen}
+
+
+def _hashed(rows: Compared, span: Numbers, *, sql: bool) -> dict[str, Array]:
+    if not sql and rows.known.shape[1] == 1:
+        sets, counts, pairs = count_single(*rows.arguments, span)
+    else:
+        sets, counts, pairs = count_hashed(*rows.arguments, span, sql)
+    return {"sets": sets, "counts": counts, "pairs": pairs}

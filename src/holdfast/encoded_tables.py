@@ -1,0 +1,117 @@
+"""Tables as codes, and what can be said of them beside the rules that were searched for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from holdfast.discovery.budget import Budget
+from holdfast.discovery.ind.inclusions import Inclusions
+from holdfast.discovery.row_rules import row_rules as rules_of_rows
+from holdfast.discovery.width import require_narrow
+from holdfast.executors.executor import Cancelled
+from holdfast.ranking.foreign_keys import MAX_MISSING, ForeignKey
+from holdfast.ranking.foreign_keys import foreign_keys as suggestions
+from holdfast.ranking.interest import TableMeasures, Weights
+from holdfast.ranking.rank import DEFAULT_MOST, WORTH_READING, Ranked, rank
+from holdfast.rules.ruleset import RuleSet
+from holdfast.table.change import Part
+from holdfast.table.dictionary import TextDictionary
+from holdfast.table.net import Planner
+from holdfast.table.options import Choices, TableOptions
+from holdfast.table.read import Source, read_all
+from holdfast.table.rows import Rows
+from holdfast.table.schema import Schema
+
+
+@dataclass(frozen=True)
+class EncodedTables:
+    """Tables as codes. `named`: whether rules say the table they are about."""
+
+    rows: Mapping[str, Rows]
+    dictionary: TextDictionary
+    named: bool
+    unread: tuple[str, ...] = ()  # tables for which a budget left no time
+    _likely: list[list[ForeignKey]] = field(default_factory=list, repr=False)  # once they are known
+
+    @classmethod
+    def of(cls, data: Any, choices: Choices, budget: Budget | None = None) -> EncodedTables:
+        """Reads and encodes tables; those that there is no time for are only named. A table is read whole: between
+        tables, and between reading and encoding, the budget is looked at."""
+        budget, dictionary, rows = budget or Budget(), TextDictionary(), {}
+        budget.tell("reading", 0.0)
+        settled = choices.settle(read_all(data))
+        require_narrow({name: options.schema for name, (_, options) in settled.items()})
+        for done, (name, (source, options)) in enumerate(settled.items()):
+            if budget.spent():
+                break
+            budget.tell("encoding", done / len(settled))
+            rows[name] = _rows_of(name, source, options, dictionary)
+        return cls(rows, dictionary, isinstance(data, Mapping), tuple(name for name in settled if name not in rows))
+
+    @property
+    def schemas(self) -> dict[str, Schema]:
+        return {name: some.schema for name, some in self.rows.items()}
+
+    def row_rules(self, nulls: str, max_error: float, *, ranges: bool = False, budget: Budget | None = None) -> RuleSet:
+        """Rules about single rows of each table; those that there is no time for are noted in the budget."""
+        found = []
+        for name, some in self.rows.items():
+            table = name if self.named else None
+            made = rules_of_rows(some.schema, some.codes(), nulls, max_error, ranges=ranges, table=table, budget=budget)
+            found.append(made)
+        return RuleSet.joined(found)
+
+    def foreign_keys(
+        self,
+        found: Inclusions | None = None,
+        most_missing: float = MAX_MISSING,
+        budget: Budget | None = None,
+    ) -> list[ForeignKey]:
+        """Inclusions that look like foreign keys; none, and a note in the budget, where there is no time to compare."""
+        budget = budget or Budget()
+        try:
+            if found is None:
+                found = Inclusions(self.schemas, self.dictionary)
+                found.load({name: some.codes() for name, some in self.rows.items()}, budget)
+            budget.check()
+            return suggestions(found, self.rows, most_missing, budget)
+        except Cancelled:
+            budget.skip("foreign keys were not looked for")
+            return []
+
+    def best(
+        self,
+        rules: RuleSet,
+        nulls: str,
+        most: int | None = DEFAULT_MOST,
+        weights: Weights | None = None,
+        least: float = WORTH_READING,
+        budget: Budget | None = None,
+    ) -> list[Ranked]:
+        """Of these rules, those that a person finds worth reading; of those that there is time to look at."""
+        tables = {name: TableMeasures(some.schema, some.codes(), nulls) for name, some in self.rows.items()}
+        keys = self.keys_within(budget) if len(rules.of("ind")) else []
+        return rank(rules, tables, keys, weights, most, least, budget)
+
+    @property
+    def likely_keys(self) -> list[ForeignKey]:
+        """Inclusions between tables that look like foreign keys, the likeliest first; also some that nearly hold."""
+        return self.keys_within()
+
+    def keys_within(self, budget: Budget | None = None, found: Inclusions | None = None) -> list[ForeignKey]:
+        """The same where there is time for them. They are looked for once."""
+        if self._likely or len(self.rows) < 2:
+            return self._likely[0] if self._likely else []
+        made = self.foreign_keys(found, budget=budget)
+        if budget is None or budget.ended is None:
+            self._likely.append(made)
+        return made
+
+
+def _rows_of(name: str, source: Source, options: TableOptions, dictionary: TextDictionary) -> Rows:
+    rows = Rows(options.schema, options.key)
+    planner = Planner(name, rows, dictionary, options.declared, options.ignored)
+    rows.merge(planner.plan([Part.of(source, "insert")]).delta)
+    return rows

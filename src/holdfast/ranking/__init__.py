@@ -1,0 +1,1 @@
+"""Which rules are worth reading."""
