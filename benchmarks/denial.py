@@ -22,40 +22,40 @@ import pyarrow as pa
 from benchmarks import peers
 from benchmarks.measure import DATA, Rows, codes_of, least, machine, told
 from holdfast.discovery.dc.evidence import Evidence
-from holdfast.discovery.dc.maintainer import DcMaintainer
 from holdfast.discovery.dc.predicate_space import PredicateSpace
-from holdfast.discovery.pair_sets import Moved
+from holdfast.discovery.dc.table_dcs import TableDcs
 from holdfast.discovery.search_options import SearchOptions
 from holdfast.executors.threads import ThreadExecutor
 from holdfast.generate import tax
 from holdfast.table.dictionary import Codes
 from holdfast.table.kind import Kind
 from holdfast.table.read import read, schema_of
+from holdfast.table.row_change import RowChange
 from holdfast.table.schema import Column, Schema
 from holdfast.warm import warm_discovery
 
 TAX = ["first_name", "last_name", "area", "phone", "city", "state", "zip", "marital_status", "salary", "rate"]
 
 
-def arrival(codes: Codes) -> Moved:
+def arrival(codes: Codes) -> RowChange:
     nobody = np.arange(0), codes[:, :0]
-    return Moved(*nobody, np.arange(codes.shape[1]), codes, *nobody)
+    return RowChange(*nobody, np.arange(codes.shape[1]), codes, *nobody)
 
 
 def schema_from(path: Path) -> Schema:
     return schema_of(read(path))
 
 
-def found(schema: Schema, change: Moved, wanted: SearchOptions) -> DcMaintainer:
-    rules = DcMaintainer(schema, wanted, ThreadExecutor(1))
-    rules.follow(change)
+def found(schema: Schema, change: RowChange, wanted: SearchOptions) -> TableDcs:
+    rules = TableDcs(schema, wanted, ThreadExecutor(1))
+    rules.update(change)
     return rules
 
 
 def from_nothing(
     name: str, schema: Schema, codes: Codes, wanted: SearchOptions, limit: float | None, runs: int = 3
 ) -> None:
-    made: list[DcMaintainer] = []
+    made: list[TableDcs] = []
     seconds = least(lambda: made.append(found(schema, arrival(codes), wanted)), runs=runs)
     told(f"{name}: from nothing", seconds, limit, f"{len(made[-1].rules):,} rules, {made[-1].strategy}")
 
@@ -70,7 +70,7 @@ def kept(
         times = [float("inf")] * 2
         for _ in range(3):
             for i, change in enumerate((come, go)):
-                times[i] = min(times[i], least(lambda rules=rules, change=change: rules.follow(change), runs=1))
+                times[i] = min(times[i], least(lambda rules=rules, change=change: rules.update(change), runs=1))
         for sign, seconds, limit in zip("+-", times, both, strict=True):
             told(f"{name}: kept, {sign}{count} rows", seconds, limit)
 
@@ -94,10 +94,10 @@ def fastadc() -> None:
     """The same tables by FastADC, in the same run."""
     path = DATA / "uci" / "adult.csv"
     schema, codes = schema_from(path), codes_of(path)
-    wanted = SearchOptions.of(("dc",), max_size=None, cross_columns=False)
+    wanted = SearchOptions(("dc",), max_size=None, cross_columns=False)
     for columns, rows in ((12, 2000), (13, 1000)):
         part, some = Schema(schema.columns[:columns]), np.ascontiguousarray(codes[:columns, :rows])
-        made: list[DcMaintainer] = []
+        made: list[TableDcs] = []
         seconds = least(lambda part=part, some=some, made=made: made.append(found(part, arrival(some), wanted)))
         limit, note = None, f"{len(made[-1].rules):,} DCs"
         if peers.available():
@@ -123,9 +123,9 @@ def _cut(path: Path, columns: int, rows: int, place: Path) -> Path:
 def adult() -> None:
     path = DATA / "uci" / "adult.csv"
     schema, codes = schema_from(path), codes_of(path)
-    every = SearchOptions.of(("dc",), max_size=None, cross_columns=False)
+    every = SearchOptions(("dc",), max_size=None, cross_columns=False)
     from_nothing("adult (32k x 15), no limit", schema, codes, every, 6)
-    from_nothing("adult (32k x 15), limits and cross columns", schema, codes, SearchOptions.of(("dc",)), 8)
+    from_nothing("adult (32k x 15), limits and cross columns", schema, codes, SearchOptions(("dc",)), 8)
     some = np.ascontiguousarray(codes[:, :20_000])
     kept("adult (20k x 15), no limit", schema, some, every, {20: (0.15, 0.1), 200: (0.8, 0.4)})
 
@@ -137,10 +137,10 @@ def airport() -> None:
         path = Path(place) / "airport.csv"
         pa.csv.write_csv(both, path)
         schema, codes = schema_from(path), codes_of(path)
-    rows, wanted = Rows(codes), SearchOptions.of(("dc",), max_size=None, cross_columns=False)
+    rows, wanted = Rows(codes), SearchOptions(("dc",), max_size=None, cross_columns=False)
     nobody, base, more = np.arange(0), np.arange(len(first)), np.arange(len(first), codes.shape[1])
     rules = found(schema, rows.moved(nobody, base, nobody), wanted)
-    seconds = least(lambda: rules.follow(rows.moved(nobody, more, base)), runs=1)
+    seconds = least(lambda: rules.update(rows.moved(nobody, more, base)), runs=1)
     told("airport (30,000 x 11): +14,418 rows", seconds, 5, f"{len(rules.rules):,} rules, {rules.strategy}")
 
 
@@ -149,7 +149,7 @@ def orders() -> None:
     schema, codes = schema_from(path), codes_of(path)
     numeric = [i for i, column in enumerate(schema.columns) if column.kind.ordered]
     part, some = Schema(tuple(schema.columns[i] for i in numeric)), np.ascontiguousarray(codes[numeric])
-    wanted = SearchOptions.of(("order",), max_size=None)
+    wanted = SearchOptions(("order",), max_size=None)
     from_nothing(f"adult (32k x {len(part)} numeric): PODs", part, some, wanted, 3)
     kept("adult: PODs", part, some, wanted, {200: (0.2, 0.2)})
 
@@ -159,13 +159,13 @@ def words() -> None:
     rng = np.random.default_rng(0)
     codes = np.array([rng.integers(0, 10 ** rng.integers(1, 5), 5000) for _ in range(20)])
     schema = Schema(tuple(Column(f"c{i}", Kind.INTEGER) for i in range(20)))
-    wanted = SearchOptions.of(("dc",), max_size=3, cross_columns=False)
+    wanted = SearchOptions(("dc",), max_size=3, cross_columns=False)
     from_nothing("20 numeric columns x 5,000, at most 3", schema, codes, wanted, 30, runs=1)
 
 
 def tall() -> None:
     (table,) = tax(1_000_000).tables.values()
-    wanted = SearchOptions.of(("dc",), cross_columns=False, evidence="counted")
+    wanted = SearchOptions(("dc",), cross_columns=False, evidence="counted")
     _tall("tax (1M x 10), counted", table.select(TAX), wanted, (900, 2.5, 2.5))
 
 
@@ -173,14 +173,14 @@ def _tall(name: str, table: pa.Table, wanted: SearchOptions, limits: tuple[float
     schema, codes = schema_of(read(table)), codes_of(table)
     base, come, go = Rows(codes).split(1000)
     started = time.monotonic()
-    made: list[DcMaintainer] = []
+    made: list[TableDcs] = []
     seconds = least(lambda: made.append(found(schema, base, wanted)), runs=1)
     rules, wall = made[-1], time.monotonic() - started
     told(f"{name}: from nothing", seconds, limits[0], f"{len(rules.rules):,} rules, {rules.strategy}, {wall:.0f} s")
     times = [float("inf")] * 2
     for _ in range(3):
         for i, change in enumerate((come, go)):
-            times[i] = min(times[i], least(lambda change=change: rules.follow(change), runs=1))
+            times[i] = min(times[i], least(lambda change=change: rules.update(change), runs=1))
     for what, taken, limit in zip(("+1000", "-1000"), times, limits[1:], strict=True):
         told(f"{name}: {what} rows", taken, limit)
 
@@ -189,7 +189,7 @@ def lean() -> None:
     """A table that is too tall for all pairs."""
     rows = int(os.environ.get("HOLDFAST_LEAN_ROWS", "5000000"))
     (table,) = tax(rows).tables.values()
-    wanted = SearchOptions.of(("dc",), max_size=3, cross_columns=False, evidence="lean")
+    wanted = SearchOptions(("dc",), max_size=3, cross_columns=False, evidence="lean")
     _tall(f"tax ({rows // 1_000_000}M x 10), lean, at most 3", table.select(TAX), wanted, (900, 5, 10))
     print(f"  most memory of the process: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6:.1f} GB")
 

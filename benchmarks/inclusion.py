@@ -33,7 +33,7 @@ from holdfast.table.dictionary import Codes, TextDictionary
 from holdfast.table.encode import encode_table
 from holdfast.table.kind import Kind
 from holdfast.table.read import read, schema_of
-from holdfast.table.rows import RowChange
+from holdfast.table.row_change import RowChange
 from holdfast.table.schema import Column, Schema
 from holdfast.warm import warm
 
@@ -75,15 +75,15 @@ def timed_change(
     clock: Callable[[], float] = time.process_time,
 ) -> dict[str, float]:
     """The least time for some rows to go, to come again, and to be changed in three columns and back."""
-    ids, none = np.arange(rows), RowChange.nothing(len(codes))
+    ids = np.arange(rows)
     some = np.ascontiguousarray(codes[:, :rows])
     other = some.copy()
     other[:3] = np.roll(some[:3], 1, axis=1) + (rows == 1)
     changes = {
-        "deleted": none._replace(deleted=ids, deleted_codes=some),
-        "inserted": none._replace(inserted=ids, inserted_codes=some),
-        "updated": none._replace(updated=ids, old_codes=some, new_codes=other),
-        "updated back": none._replace(updated=ids, old_codes=other, new_codes=some),
+        "deleted": RowChange(ids, some, ids[:0], some[:, :0]),
+        "inserted": RowChange.arrival(ids, some),
+        "updated": RowChange(ids, some, ids, other, updated=rows),
+        "updated back": RowChange(ids, other, ids, some, updated=rows),
     }
     least = dict.fromkeys(changes, float("inf"))
     for _ in range(runs):

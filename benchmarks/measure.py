@@ -11,10 +11,10 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from holdfast.discovery.pair_sets import Moved
 from holdfast.table.dictionary import Codes, TextDictionary
 from holdfast.table.encode import encode_table
 from holdfast.table.read import read, schema_of
+from holdfast.table.row_change import RowChange
 
 DATA = Path(os.environ.get("HOLDFAST_DATA", "../shared/data"))
 RUNS = 5
@@ -62,10 +62,10 @@ class Rows:
     def some(self, ids: np.ndarray) -> tuple[np.ndarray, Codes]:
         return ids, np.ascontiguousarray(self.codes[:, ids])
 
-    def moved(self, gone: np.ndarray, new: np.ndarray, stay: np.ndarray) -> Moved:
-        return Moved(*self.some(gone), *self.some(new), *self.some(stay))
+    def moved(self, gone: np.ndarray, new: np.ndarray, stay: np.ndarray) -> RowChange:
+        return RowChange(*self.some(gone), *self.some(new), *self.some(stay))
 
-    def split(self, last: int, seed: int = 0) -> tuple[Moved, Moved, Moved]:
+    def split(self, last: int, seed: int = 0) -> tuple[RowChange, RowChange, RowChange]:
         """All but some random rows come; then these; then they go again."""
         order = np.random.default_rng(seed).permutation(self.count)
         some, most, nobody = np.sort(order[:last]), np.sort(order[last:]), np.arange(0)

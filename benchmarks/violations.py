@@ -28,7 +28,7 @@ from holdfast.indexes.plan import compile_rule, group_rules
 from holdfast.table.dictionary import TextDictionary
 from holdfast.table.encode import encode_table
 from holdfast.table.read import read, schema_of
-from holdfast.table.rows import RowChange
+from holdfast.table.row_change import RowChange
 from holdfast.table.schema import Schema
 from holdfast.violations.detect import CheckedRule, Detector
 from tests.peers import INDEXES
@@ -166,11 +166,11 @@ def tax_rules(rows: int) -> None:
 
 def twenty_rules(table: pa.Table, schema: Schema, dictionary: TextDictionary, codes: np.ndarray, rows: int) -> None:
     checked = [CheckedRule(hf.parse(text)) for text in TWENTY]
-    detector, none = Detector(checked, {"data": schema}, dictionary), RowChange.nothing(len(schema))
+    detector = Detector(checked, {"data": schema}, dictionary)
 
     def enter(first: int, last: int) -> None:
         part = np.ascontiguousarray(codes[:, first:last])
-        detector.apply({"data": none._replace(inserted=np.arange(first, last), inserted_codes=part)})
+        detector.apply({"data": RowChange.arrival(np.arange(first, last), part)})
 
     load = seconds(lambda: enter(0, rows))
     starts = range(rows, rows + ROUNDS * BATCH, BATCH)

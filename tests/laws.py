@@ -68,9 +68,9 @@ class BookSubject:
         self.book.apply(change)
 
     def answer(self) -> Any:
-        for rows in self.book._rows.values():
+        for rows in self.book._engine.state.rows.values():
             rows._check()
-        self.book._dictionary._check()
+        self.book._engine.state.dictionary._check()
         violations = {e.id: self._violations(e.id) for e in self.book.entries}
         return sorted(map(repr, self.book.table().to_pylist())), self.book.rules().texts(), violations
 
@@ -78,7 +78,7 @@ class BookSubject:
         """The pairs where rows have names that survive a rediscovery, else how many there are."""
         pairs = self.book.violations(rule)
         assert pairs.num_rows == self.book.count_violations(rule)
-        return sorted(map(str, pairs.to_pylist())) if self.book._tables["data"].key else pairs.num_rows
+        return sorted(map(str, pairs.to_pylist())) if self.book.tables["data"].key else pairs.num_rows
 
     def reloaded(self) -> BookSubject:
         if self.path is not None:

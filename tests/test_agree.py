@@ -11,17 +11,17 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from holdfast.discovery.budget import Budget
-from holdfast.discovery.database import Why
 from holdfast.discovery.fd import matches
 from holdfast.discovery.fd.agree_sets import AgreeSets
 from holdfast.discovery.fd.agree_tree import AgreeTree
-from holdfast.discovery.fd.maintainer import FdMaintainer
+from holdfast.discovery.fd.maintainer import DecidingPair
 from holdfast.discovery.fd.partitions import Partitions
-from holdfast.discovery.pair_sets import Moved
+from holdfast.discovery.fd.table_fds import TableFds
 from holdfast.discovery.search_options import SearchOptions
 from holdfast.rules.rule import Fd, Key
 from holdfast.table.dictionary import NULL
 from holdfast.table.kind import Kind
+from holdfast.table.row_change import RowChange
 from holdfast.table.schema import Column, Schema
 from tests import naive
 from tests.conftest import cases
@@ -53,7 +53,7 @@ class Table:
         self.rows |= dict(zip(new, inserts, strict=True))
         self.next += len(inserts)
         parts = (np.array(gone, np.int64), gone_codes), (new, self.codes(new)), (stay, self.codes(stay))
-        return Moved(*(np.asarray(x, np.int64) for pair in parts for x in pair))
+        return RowChange(*(np.asarray(x, np.int64) for pair in parts for x in pair))
 
     def dicts(self):
         return [dict(zip(self.names, self.rows[i], strict=True)) for i in sorted(self.rows)]
@@ -111,7 +111,7 @@ def test_agree_sets_follow_the_rows(nulls, data):
 
 
 def wanted(nulls, most, **error):
-    return SearchOptions.of(("key", "fd"), nulls, most, **error)
+    return SearchOptions(("key", "fd"), nulls, most, **error)
 
 
 def expected(table, nulls, most, **error):
@@ -134,16 +134,24 @@ def strategy(request, monkeypatch):
 def test_exact_rules_follow_the_rows(nulls, strategy, data):
     columns, most = data.draw(st.integers(1, 4)), data.draw(st.sampled_from([None, 0, 1, 2]))
     table = Table(columns)
-    found = FdMaintainer(columns, wanted(nulls, most), most_pairs=1e9 if strategy == "counted" else -1)
-    copy = FdMaintainer(columns, wanted(nulls, most), most_pairs=1e9 if strategy == "counted" else -1)
+    found = TableFds(columns, wanted(nulls, most), most_pairs=1e9 if strategy == "counted" else -1)
+    copy = TableFds(columns, wanted(nulls, most), most_pairs=1e9 if strategy == "counted" else -1)
     for deletes, inserts in data.draw(changes(columns)):
         moved = table.change(deletes, inserts)
         if found.witnessed is not None and strategy == "validated":
             found.witnessed.most_pairs = -1
-        copy.merge(found.follow(moved))
+        copy.merge(found.update(moved))
         assert rules_of(found, table) == expected(table, nulls, most)
-        copy.settle(table.codes(sorted(table.rows)))
+        copy.restore(table.codes(sorted(table.rows)))
         assert rules_of(copy, table) == rules_of(found, table)
+
+
+def test_columns_that_were_equivalent_are_validated_again_when_no_left_side_is_allowed():
+    """With `max_size=0` no rule says that a and b determine each other, so nothing compares new rows for it."""
+    table, tall = Table(4), TableFds(4, wanted("equal", 0), most_pairs=-1)
+    tall.update(table.change([], [(0, 0, 0, 0), (1, 1, 0, 0), (1, 1, 0, 0)]))
+    tall.update(table.change([0], [(1, 0, 0, 0)]))
+    assert rules_of(tall, table) == expected(table, "equal", 0)
 
 
 @pytest.mark.parametrize("strategy", ["counted", "grouped"])
@@ -155,11 +163,11 @@ def test_approximate_rules_follow_the_rows(nulls, error, strategy, data):
     columns, most = data.draw(st.integers(1, 3)), data.draw(st.sampled_from([None, 0, 1, 2]))
     allowed = {"max_error": data.draw(st.sampled_from([0.01, 0.1, 0.25, 0.5])), "error": error}
     table = Table(columns)
-    found = FdMaintainer(columns, wanted(nulls, most, **allowed), most_pairs=1e9 if strategy == "counted" else -1)
+    found = TableFds(columns, wanted(nulls, most, **allowed), most_pairs=1e9 if strategy == "counted" else -1)
     for deletes, inserts in data.draw(changes(columns))[:3]:
         if len(table.rows) + len(inserts) > 7:
             inserts = inserts[:1]
-        found.follow(table.change(deletes, inserts))
+        found.update(table.change(deletes, inserts))
         assert rules_of(found, table) == expected(table, nulls, most, **allowed)
         collapsed = found.collapsed()
         for block in collapsed.ruleset(table.names, None, found.errors(collapsed)).blocks:
@@ -193,7 +201,7 @@ def bits(tally):
 
 
 def moved(gone, new, stay):
-    return Moved(*(x for some in (gone, new, stay) for x in (np.array(some, np.int64), employees(*some))))
+    return RowChange(*(x for some in (gone, new, stay) for x in (np.array(some, np.int64), employees(*some))))
 
 
 def test_the_evidence_multisets_of_the_paper():
@@ -244,8 +252,8 @@ def test_value_vectors_say_what_comparing_says(data):
     for deletes, inserts in data.draw(changes(columns)):
         before = sorted(table.rows)
         change = table.change(deletes, inserts)
-        places = [before.index(i) for i in change.gone.tolist()]
-        went, came = vectors.deleted(places), vectors.inserted(change.new_codes)
+        places = [before.index(i) for i in change.removed.tolist()]
+        went, came = vectors.deleted(places), vectors.inserted(change.added_codes)
         counted.merge(came - went)
         assert sets_of(counted, table.names) == naive_sets(table, "equal")
 
@@ -264,8 +272,8 @@ def test_the_tree_of_figure_3():
 def test_the_rules_of_the_introduction():
     """X -> FN of the first four rows: from LN, P and LN, S; the paper leaves out the empty agree-set and finds no more
     than these two."""
-    found = FdMaintainer(4, SearchOptions.of(("fd",)))
-    found.follow(moved([], [1, 2, 3, 4], []))
+    found = TableFds(4, SearchOptions(("fd",)))
+    found.update(moved([], [1, 2, 3, 4], []))
     texts = found.collapsed().ruleset(COLUMNS, None).texts()
     assert [text for text in texts if text.endswith("-> FN")] == ["LN, P -> FN", "LN, S -> FN"]
 
@@ -313,7 +321,7 @@ def test_values_as_short_numbers(distinct):
 def test_columns_that_stand_for_each_other_come_apart(data):
     """Copies of two columns, some of which are changed in some rows: what came and went is the difference."""
     table = Table(5)
-    found = FdMaintainer(5, wanted("equal", None))
+    found = TableFds(5, wanted("equal", None))
     before, held = found.collapsed(), set()
     for _ in range(data.draw(st.integers(2, 4))):
         rows = []
@@ -322,7 +330,7 @@ def test_columns_that_stand_for_each_other_come_apart(data):
             if data.draw(st.integers(0, 3)) == 0:
                 row[data.draw(st.integers(0, 4))] = 9
             rows.append(tuple(row))
-        found.follow(table.change(data.draw(st.lists(st.integers(0, 9), max_size=2)), rows))
+        found.update(table.change(data.draw(st.lists(st.integers(0, 9), max_size=2)), rows))
         after, holds = found.collapsed(), expected(table, "equal", None)
         assert set(after.ruleset(table.names, None)) == holds
         assert set(after.minus(before).ruleset(table.names, None)) == holds - held
@@ -362,8 +370,8 @@ def test_many_words(columns, nulls):
     """A few interesting columns among copies of a constant and of each other: any rule over them can be checked."""
     rng = np.random.default_rng(columns)
     interesting = [0, 63, 64, columns // 2, columns - 1]
-    table, found = Table(columns), FdMaintainer(columns, wanted(nulls, None))
-    tall = FdMaintainer(columns, wanted(nulls, None), most_pairs=-1)
+    table, found = Table(columns), TableFds(columns, wanted(nulls, None))
+    tall = TableFds(columns, wanted(nulls, None), most_pairs=-1)
     for step in range(4):
         rows = []
         for _ in range(6):
@@ -373,8 +381,8 @@ def test_many_words(columns, nulls):
             row[columns - 2] = row[63]  # the same column twice
             rows.append(tuple(row))
         change = table.change([step, 3 * step] if step else [], rows)
-        found.follow(change)
-        tall.follow(change)
+        found.update(change)
+        tall.update(change)
         some = [table.names[c] for c in sorted({*interesting, columns - 2, 1})]
         dicts = [{name: row[name] for name in some} for row in table.dicts()]
         expected = naive.keys(dicts, some, nulls) | naive.fds(dicts, some, nulls)
@@ -390,15 +398,15 @@ def random_table(rows, columns, most, seed=0):
     rng = np.random.default_rng(seed)
     codes = rng.integers(0, most, (columns, rows))
     nobody = np.arange(0), codes[:, :0]
-    return Moved(*nobody, np.arange(rows), codes, *nobody)
+    return RowChange(*nobody, np.arange(rows), codes, *nobody)
 
 
 @pytest.mark.parametrize("error", [{}, {"max_error": 0.05, "error": "g1"}, {"max_error": 0.05, "error": "g3"}])
 @pytest.mark.parametrize("most_pairs", [1e12, -1])
 def test_a_partial_result_is_true(most_pairs, error):
     change = random_table(40, 12, 3)
-    whole = FdMaintainer(12, wanted("equal", 4, **error), most_pairs=most_pairs)
-    whole.follow(change)
+    whole = TableFds(12, wanted("equal", 4, **error), most_pairs=most_pairs)
+    whole.update(change)
     everything = set(whole.collapsed().ruleset([*"abcdefghijkl"], None))
 
     class Ending(Budget):
@@ -410,8 +418,8 @@ def test_a_partial_result_is_true(most_pairs, error):
                 self.ended = "test"
             return super().spent()
 
-    some = FdMaintainer(12, wanted("equal", 4, **error), most_pairs=most_pairs)
-    some.follow(change, Ending())
+    some = TableFds(12, wanted("equal", 4, **error), most_pairs=most_pairs)
+    some.update(change, Ending())
     assert set(some.collapsed().ruleset([*"abcdefghijkl"], None)) < everything
 
 
@@ -424,12 +432,12 @@ def test_the_pair_that_decided(nulls, most_pairs, data):
     is left of one that broke."""
     columns = data.draw(st.integers(2, 4))
     table = Table(columns)
-    found = FdMaintainer(columns, wanted(nulls, None), most_pairs=most_pairs)
+    found = TableFds(columns, wanted(nulls, None), most_pairs=most_pairs)
     schema = Schema(tuple(Column(name, Kind.INTEGER) for name in table.names))
     for deletes, inserts in data.draw(changes(columns)):
         before, old = rules_of(found, table), dict(table.rows)
-        found.follow(table.change(deletes, inserts))
-        why, after = Why(schema, found.came, found.went), rules_of(found, table)
+        found.update(table.change(deletes, inserts))
+        why, after = DecidingPair(schema, found.came, found.went), rules_of(found, table)
         for rules, rows in ((before - after, table.rows), (after - before, old)):
             for rule in rules:
                 ids, dicts = [*rows], [dict(zip(table.names, row, strict=True)) for row in rows.values()]

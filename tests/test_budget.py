@@ -18,7 +18,7 @@ from holdfast.discovery import pair_sets, slices
 from holdfast.discovery.budget import Budget, spans
 from holdfast.discovery.database import Searched
 from holdfast.discovery.dc import denial, evidence, predicate_space
-from holdfast.discovery.hitting_sets import minimal, near
+from holdfast.discovery.hitting_sets import minimal, weighted
 from holdfast.discovery.ind.inclusions import Inclusions
 from holdfast.discovery.ind.wide_inclusions import WideInclusions
 from holdfast.discovery.search_options import SearchOptions
@@ -63,7 +63,7 @@ def small_slices():
         },
         denial: {"_AT_ONCE": 2, "_ASKED": 1},
         evidence: {"AT_ONCE": 3},
-        near: {"_PAIRS": 8, "AT_ONCE": 3},
+        weighted: {"_PAIRS": 8, "AT_ONCE": 3},
         slices: {"AT_ONCE": 3},
         predicate_space: {"AT_ONCE": 3, "_PAIRS_AT_ONCE": 2},
     }
@@ -146,7 +146,7 @@ def test_slices_change_nothing(evidence_of, max_error, seed, rows):
     if max_error and evidence_of == "lean":
         return
     tables = two_tables(seed, rows)
-    wanted = SearchOptions.of(KINDS, max_size=SMALL, max_error=max_error, evidence=evidence_of)
+    wanted = SearchOptions(KINDS, max_size=SMALL, max_error=max_error, evidence=evidence_of)
     expected, _ = looked(tables, wanted, None)
     with small_slices():
         found, clock = looked(tables, wanted, 10**9)
@@ -158,7 +158,7 @@ def test_slices_change_nothing(evidence_of, max_error, seed, rows):
 def test_what_is_known_when_time_is_up(options):
     """Whenever it ends: every rule is one of all rules, a kind that is said to be searched has all of its rules, what
     is missing is said to be unfinished, and soon after the end everything has returned."""
-    tables, wanted = two_tables(rows=10), SearchOptions.of(KINDS, max_size=SMALL, **options)
+    tables, wanted = two_tables(rows=10), SearchOptions(KINDS, max_size=SMALL, **options)
     with small_slices():
         everything, clock = looked(tables, wanted, 10**9)
         assert everything.complete and not everything.unfinished
@@ -181,7 +181,7 @@ def test_no_phase_begins_after_the_end():
     """With no time at all nothing is read but the first bytes, and nothing is searched."""
     told = []
     budget = Budget(0.0, lambda what, share: told.append(what), divided=True)
-    rules = found_within(budget, lambda: EncodedTables.of(two_tables(), Choices(), budget), SearchOptions.of(KINDS))
+    rules = found_within(budget, lambda: EncodedTables.of(two_tables(), Choices(), budget), SearchOptions(KINDS))
     assert told == ["reading"] and not len(rules) and not rules.searched
     assert rules.data.unread == ("r", "s") and "not read: r, s" in rules.limits
     assert rules.best() == [] and rules.foreign_keys == [] and len(rules.row_rules) == 0
@@ -192,7 +192,7 @@ def test_keys_do_not_wait_for_what_explodes():
     rng = np.random.default_rng(0)
     wide = pa.table({f"c{i}": rng.integers(0, 50, 60) for i in range(14)})
     with small_slices():
-        rules, clock = looked(wide, SearchOptions.of(("key", "fd", "order", "dc"), max_size=2), 40_000)
+        rules, clock = looked(wide, SearchOptions(("key", "fd", "order", "dc"), max_size=2), 40_000)
     assert {some.kind for some in rules.searched} == {"key", "fd"} and rules.left > 0
     assert {some.kind for some in rules.unfinished} == {"order", "dc"}
     assert len(rules.of("key")) and clock.looks <= 40_000 + LOOKS_AFTER
@@ -215,7 +215,7 @@ def test_ranking_ends_in_time():
 def test_constraints_as_in_the_papers_within_a_budget():
     """Of a search that did not finish, or where time was up while operators were strengthened, each rule is still one
     of the answer; that it is not all is said."""
-    table, wanted = two_tables(3, 12)["r"], SearchOptions.of(("dc",), cross_columns=False)
+    table, wanted = two_tables(3, 12)["r"], SearchOptions(("dc",), cross_columns=False)
     whole, clock = looked(table, wanted, 10**9, plain=True)
     assert whole.complete and len(whole) > len(looked(table, wanted, 10**9)[0])
     partial = 0

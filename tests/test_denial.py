@@ -16,9 +16,8 @@ from hypothesis import strategies as st
 import holdfast as hf
 from holdfast.discovery.dc.clashes import Clashes
 from holdfast.discovery.dc.evidence import Evidence, expected_clues
-from holdfast.discovery.dc.maintainer import DcMaintainer
 from holdfast.discovery.dc.predicate_space import PredicateSpace, cross_pairs
-from holdfast.discovery.pair_sets import Moved
+from holdfast.discovery.dc.table_dcs import TableDcs
 from holdfast.discovery.row_rules import row_rules
 from holdfast.discovery.search_options import SearchOptions
 from holdfast.executors.spark import SparkExecutor
@@ -28,6 +27,7 @@ from holdfast.rules.plain import plain_minimal
 from holdfast.rules.ruleset import RuleSet
 from holdfast.table.dictionary import NULL
 from holdfast.table.kind import Kind
+from holdfast.table.row_change import RowChange
 from holdfast.table.schema import Column, Schema
 from tests import naive
 from tests.conftest import cases
@@ -48,7 +48,7 @@ def moved(stay, new, gone=None):
     gone = gone if gone is not None else new[:, :0]
     sizes = [x.shape[1] for x in (gone, new, stay)]
     ids = np.split(np.arange(sum(sizes)), np.cumsum(sizes)[:-1])
-    return Moved(ids[0], gone, ids[1], new, ids[2], stay)
+    return RowChange(ids[0], gone, ids[1], new, ids[2], stay)
 
 
 @st.composite
@@ -117,11 +117,9 @@ def test_rules_follow_the_rows(nulls, kind, data):
     names = [(schema.names[a], schema.names[b]) for a, b in pairs] if kind == "dc" else False
     max_error = data.draw(st.sampled_from([0.0, 0.0, 0.1, 0.4]))
     evidence = "counted" if max_error else data.draw(st.sampled_from(["counted", "lean"]))
-    wanted = SearchOptions.of(
-        (kind,), nulls, max_size=most, max_error=max_error, cross_columns=names, evidence=evidence
-    )
-    rules = DcMaintainer(schema, wanted)
-    rules.follow(moved(codes[:, :0], codes))
+    wanted = SearchOptions((kind,), nulls, max_size=most, max_error=max_error, cross_columns=names, evidence=evidence)
+    rules = TableDcs(schema, wanted)
+    rules.update(moved(codes[:, :0], codes))
     ids, next_id = np.arange(codes.shape[1]), codes.shape[1]
     for _ in range(data.draw(st.integers(1, 3))):
         space = PredicateSpace.of(schema, nulls, pairs if kind == "dc" else ())
@@ -138,7 +136,7 @@ def test_rules_follow_the_rows(nulls, kind, data):
         new = data.draw(st.lists(st.tuples(*[values] * len(schema)), max_size=2))
         new = np.array(new, np.int64).reshape(len(new), len(schema)).T.copy()
         come, next_id = np.arange(next_id, next_id + new.shape[1]), next_id + new.shape[1]
-        rules.follow(Moved(ids[leaves], codes[:, leaves], come, new, ids[~leaves], codes[:, ~leaves]))
+        rules.update(RowChange(ids[leaves], codes[:, leaves], come, new, ids[~leaves], codes[:, ~leaves]))
         codes, ids = np.concatenate([codes[:, ~leaves], new], axis=1), np.concatenate([ids[~leaves], come])
 
 
@@ -175,8 +173,8 @@ def test_a_clash_is_a_pair_that_satisfies_a_conjunction(nulls, data):
 def test_constraints_that_are_minimal_by_their_predicates(nulls, told):
     schema, codes, pairs = told
     names = [(schema.names[a], schema.names[b]) for a, b in pairs]
-    rules = DcMaintainer(schema, SearchOptions.of(("dc",), nulls, max_size=2, cross_columns=names))
-    rules.follow(moved(codes[:, :0], codes))
+    rules = TableDcs(schema, SearchOptions(("dc",), nulls, max_size=2, cross_columns=names))
+    rules.update(moved(codes[:, :0], codes))
     comparisons = [
         (schema.names[c.left], schema.names[c.right], c.ordered)
         for c in PredicateSpace.of(schema, nulls, pairs).comparisons
@@ -288,8 +286,8 @@ def test_lean_evidence_reopened(tmp_path):
         before = book.rules().texts()
     with hf.Rulebook.open(tmp_path / "book") as book:
         assert book.rules().texts() == before and any("with a pair each" in text for text in book.rules().how)
-        (rules,) = book._found._made.evidence.values()
-        assert len(rules.lean.proven) > 0
+        (rules,) = book._engine.discovered.search().maintainers
+        assert len(rules._dcs.lean.proven) > 0
         book.apply(hf.Change(inserts=pa.table({"a": [5], "b": [5]})))
         assert book.rules() == hf.discover(book.table(), ("order", "dc"))
 
@@ -300,8 +298,8 @@ def test_what_is_too_much_to_count():
     codes = rng.integers(0, 50, (2, 3000))
     schema = schema_of([Kind.INTEGER, Kind.INTEGER])
     for options, lean in (({}, True), ({"evidence": "counted"}, False), ({"max_error": 0.1}, False)):
-        rules = DcMaintainer(schema, SearchOptions.of(("dc",), **options), most_pairs=1000)
-        rules.follow(moved(codes[:, :0], codes))
+        rules = TableDcs(schema, SearchOptions(("dc",), **options), most_pairs=1000)
+        rules.update(moved(codes[:, :0], codes))
         assert (rules.lean is not None) == lean
     assert expected_clues(PredicateSpace.of(schema, "equal"), codes) < 20
     wide = Schema(tuple(Column(f"c{i}", Kind.INTEGER) for i in range(30)))
@@ -333,12 +331,12 @@ def test_lean_evidence_on_spark(spark, tmp_path):
     schema = schema_of([Kind.INTEGER, Kind.INTEGER, Kind.INTEGER])
     found = {}
     for how, executor in (("counted", None), ("lean", SparkExecutor(spark, tmp_path))):
-        wanted = SearchOptions.of(("order", "dc"), "sql", cross_columns=[("b", "a c")], max_size=2, evidence=how)
-        rules = DcMaintainer(schema, wanted, executor)
+        wanted = SearchOptions(("order", "dc"), "sql", cross_columns=[("b", "a c")], max_size=2, evidence=how)
+        rules = TableDcs(schema, wanted, executor)
         ids = np.arange(300)
         for gone, new, stay in (([], ids[:280], []), ([], ids[280:], ids[:280]), (ids[:290], [], ids[290:])):
             some = [np.array(part, np.int64) for part in (gone, new, stay)]
-            rules.follow(Moved(*(x for part in some for x in (part, codes[:, part]))))
+            rules.update(RowChange(*(x for part in some for x in (part, codes[:, part]))))
             found.setdefault(how, []).append(rules.rules.texts())
     assert found["counted"] == found["lean"] and len({tuple(texts) for texts in found["lean"]}) > 1
 

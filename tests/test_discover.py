@@ -17,12 +17,13 @@ from hypothesis import strategies as st
 
 import holdfast as hf
 from holdfast.cli.main import status_of
-from holdfast.discovery.fd.maintainer import FdMaintainer
-from holdfast.discovery.pair_sets import Moved
+from holdfast.discovery.fd.table_fds import TableFds
 from holdfast.errors import HoldfastError, RuleError
 from holdfast.executors.threads import ThreadExecutor
 from holdfast.generate.tax import tax
+from holdfast.rulebook.state import BookState
 from holdfast.table.change import read_feed
+from holdfast.table.row_change import RowChange
 from tests import laws, naive
 from tests import strategies as hs
 from tests.conftest import CASES, cases
@@ -212,7 +213,7 @@ def test_found_rules_stand_beside_given_ones():
 def test_an_interruption_leaves_rules_true(monkeypatch):
     book = hf.Rulebook.create(None, ORDERS, kinds=("key", "fd"))
     row = pa.table({"id": [9], "zip": [20], "city": ["K"], "land": ["DE"]})
-    monkeypatch.setattr(hf.Rulebook, "_merge", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+    monkeypatch.setattr(BookState, "merge", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
         book.apply(hf.Change(inserts=row))
     monkeypatch.undo()
@@ -294,7 +295,7 @@ def on_spark(spark, tmp_path):
 
 def sent_away(columns, asked, executor, strategy):
     """Everything goes to the executor, however little it is."""
-    found = FdMaintainer(columns, asked, executor, most_pairs=1e12 if strategy == "counted" else -1)
+    found = TableFds(columns, asked, executor, most_pairs=1e12 if strategy == "counted" else -1)
     if strategy == "counted":
         found.counted.few_pairs = 0
     else:
@@ -312,7 +313,7 @@ def test_rules_on_spark(on_spark, strategy, data):
     table = Table(columns)
     found = sent_away(columns, wanted(nulls, None), on_spark, strategy)
     for deletes, inserts in data.draw(changes(columns))[:3]:
-        found.follow(table.change(deletes, inserts))
+        found.update(table.change(deletes, inserts))
         assert rules_of(found, table) == expected(table, nulls, None)
 
 
@@ -322,14 +323,14 @@ def test_larger_tables_on_spark(on_spark, strategy):
     rng = np.random.default_rng(0)
     codes = np.ascontiguousarray(np.array([rng.integers(0, k, 6000) for k in (3, 8, 40, 500, 6000)]))
     nobody = np.arange(0), codes[:, :0]
-    first = Moved(*nobody, np.arange(5000), codes[:, :5000], *nobody)
+    first = RowChange(*nobody, np.arange(5000), codes[:, :5000], *nobody)
     spans = (np.arange(50), np.arange(5000, 6000), np.arange(50, 5000))
-    second = Moved(*(x for span in spans for x in (span, np.ascontiguousarray(codes[:, span]))))
+    second = RowChange(*(x for span in spans for x in (span, np.ascontiguousarray(codes[:, span]))))
     there = sent_away(5, wanted("equal", None), on_spark, strategy)
-    here = FdMaintainer(5, wanted("equal", None), ThreadExecutor(2))
+    here = TableFds(5, wanted("equal", None), ThreadExecutor(2))
     for change in (first, second):
-        here.follow(change)
-        there.follow(change)
+        here.update(change)
+        there.update(change)
         assert set(there.collapsed().ruleset("abcde", None)) == set(here.collapsed().ruleset("abcde", None))
         if strategy == "counted":
             assert len(here.counted) == len(there.counted) and here.counted.counts.sum() == there.counted.counts.sum()
@@ -431,7 +432,8 @@ def test_real_histories_are_followed(real_data, name, every):
     folder = real_data / "history" / f"oa_{name}"
     book = hf.Rulebook.create(None, folder / "base.csv", kinds=("key", "fd"), max_size=3)
     tall = hf.Rulebook.create(None, folder / "base.csv", kinds=("key", "fd"), max_size=3)
-    tall._found.make(tall._rows).tables["base"]._most_pairs = -1
+    (maintainer,) = tall._engine.discovered.search().maintainers
+    maintainer._fds._most_pairs = -1
     known = book.rules()
     for number, (batch, feeds) in enumerate(read_feed(folder / "changes.csv")):
         some = [type(feed)(feed.part, None) for feed in feeds]
@@ -450,7 +452,8 @@ def test_a_generated_stream_is_followed(most_pairs):
     stream = tax(2000)
     book = hf.Rulebook.create(None, stream.tables, kinds=("key", "fd"), max_size=2, key=stream.keys)
     (name,) = stream.tables
-    book._found.make(book._rows).tables[name]._most_pairs = most_pairs
+    (maintainer,) = book._engine.discovered.search().maintainers
+    maintainer._fds._most_pairs = most_pairs
     planted = {f"{name}: {rule}" for rule in ("zip -> city", "zip -> state", "state, has_child -> child_exemption")}
     assert planted <= set(book.rules("fd").texts())
     for batch in stream.batches(6, 40):

@@ -36,7 +36,7 @@ from holdfast.table.encode import decode_column
 from holdfast.table.floats import float_codes
 from holdfast.table.identity import identities
 from holdfast.table.kind import Kind
-from holdfast.table.rows import RowChange
+from holdfast.table.row_change import RowChange
 from holdfast.table.schema import Column, Schema
 from holdfast.table.text_form import text_form
 from tests import laws, naive
@@ -577,7 +577,7 @@ def test_many_rows_are_followed_like_few():
     book.apply(hf.Change(deletes=rows.slice(15_000, 14_990), table="r"))
     rest = rows.slice(29_990)
     assert book.rules() == hf.discover({"r": rest}, ("ind",))
-    found = book._found.make(book._rows).inclusions
+    found = book._engine.discovered.search().inclusions.inclusions
     assert found.distinct.tolist() == [len(set(rest.column(c).to_pylist())) for c in "abc"]
 
 
@@ -586,7 +586,7 @@ def test_an_update_touches_only_the_changed_cells():
     found = Inclusions({"r": schema}, TextDictionary())
     old, new = np.array([[1, 2], [3, 4]]), np.array([[1, 9], [3, 4]])
     found.load({"r": old})
-    change = RowChange.nothing(2)._replace(updated=np.arange(2), old_codes=old, new_codes=new)
+    change = RowChange(np.arange(2), old, np.arange(2), new, updated=2)
     taken = [cells.numbers.tolist() for cells in found._cells({"r": change}, -1)]
     assert taken == [[2]]
 
@@ -710,9 +710,9 @@ def test_texts_of_an_earlier_release_in_the_files_do_not_count(tmp_path):
     for made_before in (False, True):
         with hf.Rulebook.open(tmp_path / "book") as book:
             if made_before:
-                del book._options["text_form"]
+                del book._store.manifest.meta["options"]["text_form"]
                 book._load()
-                assert book._values is None
+                assert book._engine.state.values is None
             book.apply(hf.Change(inserts=pa.table({"a": [3]}), table="r"))
             assert book.found().texts() == []
             book.apply(hf.Change(deletes=pa.table({"a": [3]}), table="r"))

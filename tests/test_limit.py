@@ -12,14 +12,14 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import holdfast as hf
-from holdfast.discovery.fd.maintainer import FdMaintainer
-from holdfast.discovery.pair_sets import Moved
+from holdfast.discovery.fd.table_fds import TableFds
 from holdfast.discovery.row_rules import row_rules
 from holdfast.discovery.search_options import SearchOptions
 from holdfast.ranking.foreign_keys import MAX_MISSING
 from holdfast.rules.limit import exceeds, most_within
 from holdfast.table.dictionary import NULL
 from holdfast.table.kind import Kind
+from holdfast.table.row_change import RowChange
 from holdfast.table.schema import Column, Schema
 from tests import naive
 from tests.conftest import cases
@@ -77,8 +77,8 @@ def test_every_kind_at_its_limit(most_pairs, shape, step):
     share = float(Fraction(g * (g - 1) + h * (h - 1), n * (n - 1)) + step * STEP)
     codes = np.array([[int(v[1:]) for v in table["a"]], table["b"]], np.int64)
     nobody = np.arange(0), codes[:, :0]
-    tables = FdMaintainer(2, SearchOptions.of(("key", "fd"), max_error=share, error="g1"), most_pairs=most_pairs)
-    tables.follow(Moved(*nobody, np.arange(n), codes, *nobody))
+    tables = TableFds(2, SearchOptions(("key", "fd"), max_error=share, error="g1"), most_pairs=most_pairs)
+    tables.update(RowChange(*nobody, np.arange(n), codes, *nobody))
     found = set(tables.collapsed().ruleset(["a", "b"], None))
     allowed = {"max_error": share, "error": "g1"}
     assert found == naive.keys(rows, ["a", "b"], "equal", **allowed) | naive.fds(rows, ["a", "b"], "equal", **allowed)

@@ -94,10 +94,10 @@ def test_updates_of_types_that_do_not_go_together(book):
     ],
 )
 def test_bad_rows_in_a_list_are_refused(book, rows, message):
-    before = state(book), len(book._dictionary)
+    before = state(book), len(book._engine.state.dictionary)
     with pytest.raises(HoldfastError, match=message):
         book.apply(Change(inserts=rows))
-    assert (state(book), len(book._dictionary)) == before
+    assert (state(book), len(book._engine.state.dictionary)) == before
 
 
 def test_one_row_from_arrow_again_and_again(book):
@@ -156,10 +156,10 @@ def test_an_update_that_changes_nothing(book):
     ],
 )
 def test_contradictions_are_refused_whole(book, change, message):
-    before, words = state(book), len(book._dictionary)
+    before, words = state(book), len(book._engine.state.dictionary)
     with pytest.raises(ChangeRefused, match=message):
         book.apply(change)
-    assert state(book) == before and book.version == 0 and len(book._dictionary) == words
+    assert state(book) == before and book.version == 0 and len(book._engine.state.dictionary) == words
 
 
 @pytest.mark.parametrize(
@@ -283,7 +283,7 @@ def test_bags_follow_the_definition(base, changes):
             book.apply(change)
             model = after
         assert book.table()["name"].to_pylist() == model
-        book._rows["data"]._check()
+        book._engine.state.rows["data"]._check()
 
 
 ROWS = st.tuples(st.one_of(st.integers(0, 4), st.none()), st.sampled_from("ab"))
@@ -308,7 +308,7 @@ def test_keyed_tables_follow_the_definition(base, changes):
             book.apply(change)
             model = after
         assert sorted(book.table().to_pylist(), key=str) == sorted(model.values(), key=str)
-        book._rows["data"]._check()
+        book._engine.state.rows["data"]._check()
 
 
 # --- ordered feeds --------------------------------------------------------------------------------------------

@@ -200,13 +200,14 @@ def test_ctrl_c_after_publication_leaves_memory_and_disk_equal(path):
 
 def test_ctrl_c_waits_for_the_states(monkeypatch):
     book = Rulebook.create(None, numbers(1))
-    merge = book._merge
+    state = book._engine.state
+    merge = state.merge
 
     def interrupted(states):
         signal.raise_signal(signal.SIGINT)
         merge(states)
 
-    monkeypatch.setattr(book, "_merge", interrupted)
+    monkeypatch.setattr(state, "merge", interrupted)
     with pytest.raises(KeyboardInterrupt):
         book.apply(Change(inserts=numbers(2)))
     assert book.count() == 2 and book.version == 1

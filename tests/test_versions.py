@@ -204,7 +204,9 @@ def publish_next(store: Store) -> None:
     """A version that adds its number to the state `a`."""
     number = store.version + 1
     states = {"a": {"x": np.arange(number)}}
-    store.publish({"a": {"x": np.array([number])}}, lambda names, growing: states, {"version": number})
+    due = store.due()
+    snapshot = None if due is None else states
+    store.publish({"a": {"x": np.array([number])}}, {"version": number}, snapshot=snapshot, due=due)
 
 
 def made(directory: LocalDirectory) -> Store:

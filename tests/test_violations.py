@@ -132,7 +132,9 @@ def tells_what_it_changed(case, **options) -> None:
             assert pairs_of(out.violations.removed(name)) == before[name] - now
             assert book.count_violations(name) == len(now) == out.violations.of(name).count
             assert pairs_of(book.violations(name)) == now
-            ids, counts = book._detect().per_row(book._names.find(name).number, book._rows["data"])
+            ids, counts = book._engine.detector().per_row(
+                book._engine.names.find(name).number, book._engine.state.rows["data"]
+            )
             as_t = [pair[0] for pair in now]
             assert counts.tolist() == [as_t.count(key) for key in book.table()[ID].to_pylist()] and len(ids) == len(
                 rows
@@ -359,7 +361,7 @@ def test_violations_survive_reopening(tmp_path):
     assert book.count_violations(rule) == 2
     book.apply(hf.Change(inserts=pa.table({"a": [0], "b": [9]})))
     again = hf.Rulebook.open(tmp_path / "book")
-    assert again._detector is None and again.count_violations(rule) == 5
+    assert not again._engine.is_indexed and again.count_violations(rule) == 5
     assert again.violations(rule).equals(book.violations(rule))
     out = again.apply(hf.Change(deletes=pa.table({"a": [0], "b": [9]})))
     assert out.violations.removed(rule).to_pylist() == [{"t": 0, "s": 3}, {"t": 1, "s": 3}, {"t": 2, "s": 3}]
@@ -373,11 +375,11 @@ def test_a_refused_change_leaves_the_violations_as_they_are(tmp_path):
     assert book.apply(hf.Change(inserts=pa.table({"id": [3], "a": [5]}))).violations.of("key(a)").count == 2
 
 
-@pytest.mark.parametrize("step", ["_step", "_listed"])
+@pytest.mark.parametrize("step", ["violation_record", "listed"])
 def test_an_interrupted_change_leaves_the_violations_as_they_are(step, monkeypatch):
     book = hf.Rulebook.create(None, pa.table({"id": [1], "z": [1], "c": [1]}), key="id", rules=["z -> c"])
     with monkeypatch.context() as patch:
-        patch.setattr(book, step, interrupt)
+        patch.setattr(book._engine, step, interrupt)
         with pytest.raises(KeyboardInterrupt):
             book.apply(hf.Change(inserts=[(2, 1, 2)]))
     assert book.count() == 1 and book.count_violations("z -> c") == 0
@@ -392,7 +394,7 @@ def test_an_interrupted_listing_leaves_the_violations_as_they_are(monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(BoxIndex, "_make_room", interrupt)
         patch.setattr("holdfast.indexes.box._FIRST_ROOM", 4)
-        book._detector = None
+        book._engine.forget()
         with pytest.raises(KeyboardInterrupt):
             book.violations("z -> c")
     parts = book.violation_parts("z -> c")

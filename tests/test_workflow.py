@@ -390,7 +390,7 @@ def test_pages_and_rows_are_those_of_the_definition(data, nulls):
     assert [(v.t, v.s)[: len(pair)] for v, pair in zip(pages, expected, strict=True)] == expected
     for id_ in range(len(rows)):
         partners = {p for pair in expected if id_ in pair for p in pair if len(pair) == 1 or p != id_}
-        pairs = of_row(look.item, id_, book.loaded.rows, book.loaded.dictionary)
+        pairs = of_row(look.item, id_, book.encoded.rows, book.encoded.dictionary)
         shown = look.shown(pairs)
         assert len(pairs) == len(shown) == len(partners)
         assert {v.t if v.s is None or v.s == id_ else v.s for v in shown} == partners

@@ -13,8 +13,8 @@ from holdfast.errors import (
     StoreError,
     ValueRefused,
 )
-from holdfast.outcome import Outcome
 from holdfast.rulebook import Rulebook
+from holdfast.rulebook.outcome import Outcome
 from holdfast.rules.change import RuleChange
 from holdfast.rules.grammar import parse
 from holdfast.rules.rule import Dc, Fd, Ind, Key, Order

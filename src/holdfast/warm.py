@@ -5,15 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from holdfast.discovery.dc.maintainer import DcMaintainer
-from holdfast.discovery.fd.maintainer import FdMaintainer
+from holdfast.discovery.dc.table_dcs import TableDcs
+from holdfast.discovery.fd.table_fds import TableFds
 from holdfast.discovery.hitting_sets.minimal import hitting_sets_after, minimal_hitting_sets
 from holdfast.discovery.ind.cells import Cells
 from holdfast.discovery.ind.filed_generator import FiledGenerator
 from holdfast.discovery.ind.generator import Generator
 from holdfast.discovery.ind.runs import Runs
 from holdfast.discovery.ind.spread_generator import SpreadGenerator
-from holdfast.discovery.pair_sets import Moved
 from holdfast.discovery.search_options import SearchOptions
 from holdfast.executors.threads import ThreadExecutor
 from holdfast.indexes.box_arrays import empty_box, renumbered
@@ -24,6 +23,7 @@ from holdfast.rulebook import Rulebook
 from holdfast.table.change import Change
 from holdfast.table.dictionary import NULL
 from holdfast.table.kind import Kind
+from holdfast.table.row_change import RowChange
 from holdfast.table.schema import Column, Schema
 
 RULES = ["key(a)", "a -> b", "not(t.n > s.n and t.m < s.m)", "not(t.a = s.b and t.n < s.m)", "data.n in data.m"]
@@ -56,12 +56,12 @@ def warm_discovery() -> None:
     ids, nobody = np.arange(4), (np.arange(0), rows[:, :0])
     for nulls in ("equal", "sql"):
         for max_error, error in ((0.0, None), (0.1, "g1"), (0.1, "g3")):
-            wanted = SearchOptions.of(("key", "fd"), nulls, max_error=max_error, error=error)
+            wanted = SearchOptions(("key", "fd"), nulls, max_error=max_error, error=error)
             for most_pairs in (1e9, -1):
-                table = FdMaintainer(len(rows), wanted, most_pairs=most_pairs)
-                table.follow(Moved(*nobody, ids, rows, *nobody))
-                table.follow(Moved(ids[:1], rows[:, :1], ids[:1] + 4, rows[:, :1], ids[1:], rows[:, 1:]))
-                table.follow(Moved(ids[1:2], rows[:, 1:2], *nobody, ids[2:], rows[:, 2:]))
+                table = TableFds(len(rows), wanted, most_pairs=most_pairs)
+                table.update(RowChange(*nobody, ids, rows, *nobody))
+                table.update(RowChange(ids[:1], rows[:, :1], ids[:1] + 4, rows[:, :1], ids[1:], rows[:, 1:]))
+                table.update(RowChange(ids[1:2], rows[:, 1:2], *nobody, ids[2:], rows[:, 2:]))
 
     for columns in (2, 12, 40):  # sets that count by their own place, and of one word and of two
         schema = Schema(tuple(Column(f"c{i}", Kind.INTEGER) for i in range(columns)))
@@ -69,12 +69,12 @@ def warm_discovery() -> None:
         nobody = np.arange(0), some[:, :0]
         for how in ("counted", "lean"):
             for max_error in (0.0, 0.1) if how == "counted" else (0.0,):
-                wanted = SearchOptions.of(
+                wanted = SearchOptions(
                     ("order", "dc"), max_size=1, max_error=max_error, cross_columns=[("c0", "c1")], evidence=how
                 )
-                evidence = DcMaintainer(schema, wanted)
-                evidence.follow(Moved(*nobody, ids, some, *nobody))
-                evidence.follow(Moved(ids[:1], some[:, :1], *nobody, ids[1:], some[:, 1:]))
+                evidence = TableDcs(schema, wanted)
+                evidence.update(RowChange(*nobody, ids, some, *nobody))
+                evidence.update(RowChange(ids[:1], some[:, :1], *nobody, ids[1:], some[:, 1:]))
     edges = np.array([[0b011], [0b110]], np.uint64)
     hitting_sets_after(minimal_hitting_sets(edges, 3), edges[:1], edges[1:], edges[1:], 3)
 

@@ -216,7 +216,7 @@ def _worth_suggesting(
     if kinds:
         best = book.best(most)
     else:
-        best = search(book.loaded, SearchOptions.of(DEFAULT_KINDS, **options), progress=progress).best(most)
+        best = search(book.encoded, SearchOptions(DEFAULT_KINDS, **options), progress=progress).best(most)
     keys = {(table.key, name) for name, table in book.tables.items()}
     return [r for r in best if not (isinstance(r.rule, RuleKey) and _is_declared(r.rule, keys))]
 

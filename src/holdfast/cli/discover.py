@@ -30,12 +30,14 @@ from holdfast.cli.options import (
 from holdfast.cli.output import Format, Record, as_json, print_csv, print_table
 from holdfast.cli.progress import announce, discovery_bar
 from holdfast.cli.terminal import Console
-from holdfast.discover import INTERRUPTED, TIME_BUDGET, Profile, found_within, in_words, interruptible
+from holdfast.discover import TIME_BUDGET, found_within, in_words
 from holdfast.discovery.budget import Budget
 from holdfast.discovery.database import Searched
+from holdfast.discovery.interrupt import INTERRUPTED, interruptible
 from holdfast.discovery.search_options import DEFAULT_KINDS, SearchOptions
 from holdfast.encoded_tables import EncodedTables
 from holdfast.errors import HoldfastError
+from holdfast.profile import Profile
 from holdfast.ranking.rank import DEFAULT_MOST
 from holdfast.rules.predicate import IsNull
 from holdfast.rules.rule import KINDS, Dc, Rule
@@ -79,7 +81,7 @@ def discover_command(
     announce()
     tables = tables_of(files)
     with discovery_bar() as progress:
-        wanted = SearchOptions.of(
+        wanted = SearchOptions(
             tuple(kind or DEFAULT_KINDS),
             nulls,
             size_of(max_size),
@@ -150,7 +152,7 @@ def _unfinished(rules: Profile) -> str | None:
     """What was not done in time, in one line; what is missing is not said to be absent."""
     if rules.complete and not (rules.clock is not None and rules.clock.skipped):
         return None
-    sizes = rules.wanted.limits if rules.wanted is not None else ()
+    sizes = rules.options.limits if rules.options is not None else ()
     reasons = "; ".join(limit for limit in rules.limits if limit not in sizes)
     searched = f"searched completely: {in_words(rules.searched) or 'nothing'}"
     word = "not complete" if not rules.complete else "not all is shown"

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
@@ -21,6 +20,7 @@ from holdfast.kernels.sets import enter_sets
 from holdfast.rules.masks import Masks, Numbers
 from holdfast.table.dictionary import Codes
 from holdfast.table.keys import table_for
+from holdfast.table.row_change import RowChange
 
 Ids = Numbers
 _NOBODY = np.zeros(0, np.int64)
@@ -92,23 +92,6 @@ class Tally:
         return cls(np.asarray(sets, np.uint64), np.asarray(counts, np.int64), np.asarray(pairs, np.int64))
 
 
-class Moved(NamedTuple):
-    """Rows that leave, rows that come and rows that stay, by id and by codes[column, row]."""
-
-    gone: Ids
-    gone_codes: Codes
-    new: Ids
-    new_codes: Codes
-    stay: Ids
-    stay_codes: Codes
-
-    @property
-    def pairs(self) -> int:
-        """The pairs of which at least one row moves."""
-        gone, new, stay = len(self.gone), len(self.new), len(self.stay)
-        return (gone + new) * stay + (gone * gone + new * new) // 2
-
-
 def sampled_neighbours(order: Numbers, most: int) -> Numbers:
     """About `most` pairs of neighbours in an order of rows, evenly spread."""
     pairs = np.stack([order[:-1], order[1:]], axis=1)
@@ -177,17 +160,17 @@ class PairSets:
     def all_counts(self) -> Numbers:
         return self._counts[: self._used]
 
-    def delta(self, moved: Moved, budget: Budget | None = None) -> Tally:
-        """What the pairs of moved rows add and take: change x rows, and the pairs inside the change (Alg. 1 and 2), in
+    def delta(self, change: RowChange, budget: Budget | None = None) -> Tally:
+        """What the pairs of change rows add and take: change x rows, and the pairs inside the change (Alg. 1 and 2), in
         tiles on the executor. Of many rows, where less stays than goes, from scratch. O(pairs x columns)."""
-        stay, new = (moved.stay, moved.stay_codes), (moved.new, moved.new_codes)
-        after = len(moved.stay) + len(moved.new)
-        if len(moved.gone) and moved.pairs > max(after * after // 2, self.few_pairs):
+        stay, new = (change.kept, change.kept_codes), (change.added, change.added_codes)
+        after = len(change.kept) + len(change.added)
+        if len(change.removed) and change.pairs > max(after * after // 2, self.few_pairs):
             before = Tally(self.sets, self.counts, np.full((len(self), 2), -1))
             ids, codes = (np.concatenate([a, b], axis=-1) for a, b in zip(stay, new, strict=True))
             return self.pairs(ids, codes, budget=budget) - before
         came = self.pairs(*new, *stay, budget=budget)
-        went = self.pairs(moved.gone, moved.gone_codes, *stay, budget=budget)
+        went = self.pairs(change.removed, change.removed_codes, *stay, budget=budget)
         return came - went if len(went) else came
 
     def pairs(

@@ -285,7 +285,7 @@ def references_of(book: Rulebook, least: float = 0.3) -> list[tuple[Ind, str]]:
         if status in (ACCEPTED, SUGGESTED) and {rule.left_table, rule.right_table} <= there
     }
     if len(book.schemas) > 1:
-        likely = [key for key in book.loaded.likely_keys if key.score >= least and key.rule not in decided]
+        likely = [key for key in book.encoded.likely_keys if key.score >= least and key.rule not in decided]
         made |= {key.rule: "found" for key in likely}
     return list(made.items())
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from holdfast.rules.rule import Rule
@@ -11,29 +11,51 @@ from holdfast.rules.ruleset import RuleSet
 Pair = tuple[int, int]
 
 
-def _nobody(_: Rule) -> Pair | None:
+def _no_pair(_: Rule) -> Pair | None:
     return None
 
 
-def _nothing(_: Rule) -> object:
+def _no_value(_: Rule) -> object:
     return None
 
 
 @dataclass(frozen=True)
 class RuleChange:
-    """Rules that came and rules that went.
+    """Rules added and rules removed.
 
-    `why` names the two rows, by id, that decided about a rule: of one that went, a pair that violates it; of one that
-    came, a pair that violated it, of which a row was deleted. None where many rows went at once, and no single pair
-    was looked at. `value` is the value that broke or completed an inclusion. `vacuous` are the inclusions among those
-    removed that nothing broke: their left side has lost its last value.
+    `why` names the two rows, by id, that decided about a rule: a pair that violates a removed rule, or a pair that
+    violated an added rule until one of its rows was deleted. None if many rows changed at once and no single pair was
+    compared. `value` is the value that broke or completed an inclusion. `vacuous` are the removed inclusions that
+    nothing broke: their left side has lost its last value. `table` is whose rules they are; None: of several tables.
     """
 
     added: RuleSet = field(default_factory=RuleSet)
     removed: RuleSet = field(default_factory=RuleSet)
-    why: Callable[[Rule], Pair | None] = _nobody
-    value: Callable[[Rule], object] = _nothing
+    why: Callable[[Rule], Pair | None] = _no_pair
+    value: Callable[[Rule], object] = _no_value
     vacuous: frozenset[Rule] = frozenset()
+    table: str | None = None
+
+    @classmethod
+    def joined(cls, changes: Iterable[RuleChange], table: str | None = None) -> RuleChange:
+        """Changes of different rules as one."""
+        parts = [change for change in changes if change]
+        if len(parts) < 2:
+            return parts[0] if parts else cls(table=table)
+
+        def why(rule: Rule) -> Pair | None:
+            return next((pair for part in parts if (pair := part._why_of(rule)) is not None), None)
+
+        def value(rule: Rule) -> object:
+            return next((value for part in parts if (value := part.value(rule)) is not None), None)
+
+        added, removed = (RuleSet.joined(part.added for part in parts), RuleSet.joined(part.removed for part in parts))
+        vacuous = frozenset(rule for part in parts for rule in part.vacuous)
+        return cls(added, removed, why, value, vacuous, table)
+
+    def _why_of(self, rule: Rule) -> Pair | None:
+        """`why`, for a rule that may be of another table."""
+        return self.why(rule) if rule.table is None or rule.table == self.table or self.table is None else None
 
     def __bool__(self) -> bool:
         return bool(len(self.added) or len(self.removed))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from holdfast.arrays import Arrays
 from holdfast.store.log import Log, Record
-from holdfast.table.rows import RowDelta
+from holdfast.table.row_change import RowDelta
 
 WORDS, LOG, QUARANTINE, RULES, VALUES, OUTBOX = "words", "log", "quarantine", "rules", "values", "outbox"
 GROWING = (WORDS, LOG, QUARANTINE, RULES, VALUES)  # states that are only added to

@@ -16,10 +16,10 @@ import hashlib
 import logging
 import re
 import secrets
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from holdfast.arrays import Arrays, from_buffer, joined, split, to_buffer
 from holdfast.errors import StoreError
@@ -33,6 +33,20 @@ _MANIFEST = re.compile(r"([0-9]{10,})\.json")
 _FILE = re.compile(r"([0-9]{10,})-.+\.arrow")  # what is called otherwise is not ours
 _MARK = re.compile(r"whole-from-([0-9]{10,})")
 log = logging.getLogger("holdfast")
+
+
+class Loaded(NamedTuple):
+    """The files of each state, and the states of each change after them."""
+
+    states: dict[str, list[dict[str, Any]]]
+    changes: list[dict[str, dict[str, Any]]]
+
+
+class Due(NamedTuple):
+    """Which states need new files with the next version, and to which of them a file is added to those that exist."""
+
+    names: frozenset[str]
+    added: frozenset[str]
 
 
 class Store:
@@ -96,10 +110,10 @@ class Store:
         """The versions whose record and change are kept: those, and older ones that sinks have still to be told of."""
         return _kept(self.directory).versions
 
-    def load(self) -> tuple[dict[str, list[dict[str, Any]]], list[dict[str, dict[str, Any]]]]:
+    def load(self) -> Loaded:
         """The files of each state, and the states of each change after them, mapped; every checksum is verified."""
         states = {name: self.state(name) for name in self.manifest.states}
-        return states, [self._read(ref) for ref in self.manifest.changes]
+        return Loaded(states, [self._read(ref) for ref in self.manifest.changes])
 
     def state(self, name: str) -> list[dict[str, Any]]:
         """The files of one state, mapped."""
@@ -151,29 +165,37 @@ class Store:
             self._lock.release()
             self._lock = None
 
+    def due(self, growing: Collection[str] = (), altered: Collection[str] | None = None) -> Due | None:
+        """Which states need new files: those that changed since their files, once the changes exceed a quarter of all
+        states; and all `altered` ones, when the description of the states changes (None: it does not). A growing state
+        gets one more file, or, after many, a single new one."""
+        if altered is None and not self.manifest.wants_snapshot:
+            return None
+        altered = altered or ()
+        added = {name for name in growing if len(self.manifest.states.get(name, ())) < _MAX_FILES}
+        return Due(frozenset({*self.manifest.touched, *altered}), frozenset(added - {*altered}))
+
     def publish(
         self,
         change: States,
-        snapshot: Callable[[Collection[str], Collection[str]], States],
         record: dict[str, Any],
         *,
-        growing: Collection[str] = (),
+        snapshot: States | None = None,
+        due: Due | None = None,
         meta: dict[str, Any] | None = None,
     ) -> None:
         """Makes the next version: this one plus `change`.
 
-        `snapshot(names, growing)` gives these states of this version, and of growing ones what they have beyond their
-        files; it is asked only when new files are due. They are with new `meta`: then it gives the states as that
-        describes them, those that changed with it too. A growing state with many files is put whole into one.
+        `snapshot` has the states that are `due`, as they were before the change; with new `meta`, as that describes
+        them.
         """
         self.acquire()
         version, states, changes = self.version + 1, dict(self.manifest.states), self.manifest.changes
         try:
-            if self.manifest.wants_snapshot or meta is not None:
-                added = {name for name in growing if len(states.get(name, ())) < _MAX_FILES}
-                for name, state in snapshot(self.manifest.touched, added).items():
+            if snapshot is not None and due is not None:
+                for name, state in snapshot.items():
                     ref = self._put_states(version, name, {name: state})
-                    states[name] = (*states.get(name, ()), ref) if name in added else (ref,)
+                    states[name] = (*states.get(name, ()), ref) if name in due.added else (ref,)
                 changes = ()
             ref = self._put_states(version, "change", change)
             manifest = Manifest(version, states, (*changes, ref), self.manifest.meta if meta is None else meta, record)

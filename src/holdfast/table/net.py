@@ -22,7 +22,8 @@ from holdfast.table.encode import decode_table, encode_table
 from holdfast.table.fast_rows import MAX_FAST_ROWS, FewRows
 from holdfast.table.keys import groups
 from holdfast.table.read import RowsSource, Source, conform
-from holdfast.table.rows import RowDelta, Rows
+from holdfast.table.row_change import RowDelta
+from holdfast.table.rows import Rows
 from holdfast.table.schema import unknown_name
 
 Index = npt.NDArray[np.int64]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass, fields, replace
+from typing import Any, TypedDict
 
 from holdfast.errors import SchemaError
 from holdfast.table.read import Source, schema_of
@@ -54,6 +54,15 @@ def maskable(tables: Mapping[str, TableOptions]) -> set[str]:
     return {name for table, o in tables.items() for c in o.schema.names for name in (c, f"{table}.{c}")}
 
 
+class ChoiceKeywords(TypedDict, total=False):
+    """The fields of `Choices` as keyword arguments."""
+
+    key: Names | Mapping[str, Names] | None
+    types: Mapping[str, Any] | None
+    columns: Names | Mapping[str, Names] | None
+    exclude: Names | Mapping[str, Names] | None
+
+
 @dataclass(frozen=True)
 class Choices:
     """What the user asked for, for all tables: a value, or a mapping of table names to values."""
@@ -62,6 +71,15 @@ class Choices:
     types: Mapping[str, Any] | None = None
     columns: Names | Mapping[str, Names] | None = None
     exclude: Names | Mapping[str, Names] | None = None
+
+    @classmethod
+    def of(cls, function: str, keywords: Mapping[str, Any]) -> Choices:
+        """The choices among the keyword arguments of a function; an unknown one is a TypeError."""
+        known = [field.name for field in fields(cls)]
+        for name in keywords:
+            if name not in known:
+                raise TypeError(f"{function}() got an {unknown_name('keyword argument', name, known)}")
+        return cls(**keywords)
 
     def settle(self, sources: Mapping[str, Source]) -> dict[str, tuple[Source, TableOptions]]:
         """Each source with its chosen columns, and the options that follow."""

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -12,83 +10,16 @@ import numpy.typing as npt
 from holdfast.arrays import Arrays
 from holdfast.table.dictionary import NULL, Codes
 from holdfast.table.keys import KeyMap
+from holdfast.table.row_change import Ids, RowDelta
 from holdfast.table.schema import Column, Schema
 from holdfast.table.widen import rescaled
 
-Ids = npt.NDArray[np.int64]
 _LEAST_ROOM = 16
-_NO_IDS = np.zeros(0, np.int64)
 
 
 def _arrays(width: int, room: int) -> tuple[Codes, Ids, npt.NDArray[np.bool_]]:
     """Empty codes, ids and live marks."""
     return np.zeros((width, room), dtype=np.int64), np.zeros(room, dtype=np.int64), np.zeros(room, dtype=bool)
-
-
-@dataclass(frozen=True)
-class RowDelta:
-    """What a change does to the rows: which ids go, which get new codes, and the codes of new rows.
-
-    New rows get the ids from `next_id` on. Applied by `Rows.merge`, and what the store keeps of a change.
-    """
-
-    deleted: Ids
-    updated: Ids
-    updated_codes: Codes
-    inserted_codes: Codes
-
-    @classmethod
-    def nothing(cls, width: int) -> RowDelta:
-        none, no_codes = np.zeros(0, np.int64), np.zeros((width, 0), np.int64)
-        return cls(none, none, no_codes, no_codes)
-
-    @classmethod
-    def of_inserts(cls, codes: Codes) -> RowDelta:
-        return cls(_NO_IDS, _NO_IDS, codes[:, :0], codes)
-
-    def __bool__(self) -> bool:
-        return bool(len(self.deleted) or len(self.updated) or self.inserted_codes.shape[1])
-
-    def to_arrays(self) -> dict[str, npt.NDArray[np.generic]]:
-        return dict(vars(self))
-
-    @classmethod
-    def from_arrays(cls, arrays: Arrays) -> RowDelta:
-        return cls(**{name: np.asarray(array, dtype=np.int64) for name, array in arrays.items()})
-
-
-class RowChange(NamedTuple):
-    """Rows that left, changed and came, by id and by codes[column, row]."""
-
-    deleted: Ids
-    deleted_codes: Codes
-    updated: Ids
-    old_codes: Codes
-    new_codes: Codes
-    inserted: Ids
-    inserted_codes: Codes
-
-    @classmethod
-    def nothing(cls, width: int) -> RowChange:
-        codes = np.zeros((width, 0), np.int64)
-        return cls(_NO_IDS, codes, _NO_IDS, codes, codes, _NO_IDS, codes)
-
-    @classmethod
-    def arrival(cls, ids: Ids, codes: Codes) -> RowChange:
-        return cls.nothing(len(codes))._replace(inserted=ids, inserted_codes=codes)
-
-    def effective(self, columns: list[int]) -> tuple[Ids, Codes, Ids, Codes]:
-        """(ids that leave, their codes, ids that come, their codes) for rules that look at these columns only:
-        an update elsewhere is no change for them, one among them is a leaving and a coming."""
-        if not len(self.updated):
-            return self.deleted, self.deleted_codes, self.inserted, self.inserted_codes
-        moved = (self.old_codes[columns] != self.new_codes[columns]).any(axis=0)
-        return (
-            np.concatenate([self.deleted, self.updated[moved]]),
-            np.concatenate([self.deleted_codes, self.old_codes[:, moved]], axis=1),
-            np.concatenate([self.updated[moved], self.inserted]),
-            np.concatenate([self.new_codes[:, moved], self.inserted_codes], axis=1),
-        )
 
 
 class Rows:

@@ -21,7 +21,8 @@ from holdfast.rules.bind import Schemas, require_fits, require_predicates_fit, t
 from holdfast.rules.predicate import Predicate
 from holdfast.rules.rule import Dc, Ind, Rule, as_dc
 from holdfast.table.dictionary import Codes, TextDictionary
-from holdfast.table.rows import RowChange, Rows
+from holdfast.table.row_change import RowChange
+from holdfast.table.rows import Rows
 from holdfast.table.schema import Schema
 from holdfast.violations.delta import ViolationDelta
 from holdfast.violations.inclusion_index import InclusionIndex
@@ -177,9 +178,9 @@ class Detector:
                 yield numbers, answer.result()
 
     def _pairs_of(self, index: Index, numbers: list[int], change: RowChange) -> list[ViolationDelta]:
-        leave, leave_codes, come, come_codes = change.effective(index.group.columns)
+        effective = change.effective(index.group.columns)
         limits = np.array([self.cap if self.counts[i] <= self.cap else -1 for i in numbers])
-        moved = index.change(leave, leave_codes, come, come_codes, limits)
+        moved = index.change(effective.removed, effective.removed_codes, effective.added, effective.added_codes, limits)
         return [
             ViolationDelta.between(moved.added[k], moved.removed[k])
             if moved.listed[k]
@@ -190,14 +191,9 @@ class Detector:
         ]
 
     def _rows_of(self, item: CheckedRule, name: str, change: RowChange) -> ViolationDelta:
-        removed, added = (
-            Pairs(np.concatenate([ids[self._violate(item, name, codes)] if len(ids) else ids for ids, codes in parts]))
-            for parts in (
-                ((change.deleted, change.deleted_codes), (change.updated, change.old_codes)),
-                ((change.inserted, change.inserted_codes), (change.updated, change.new_codes)),
-            )
-        )
-        return ViolationDelta.between(added, removed)
+        removed = change.removed[self._violate(item, name, change.removed_codes)]
+        added = change.added[self._violate(item, name, change.added_codes)]
+        return ViolationDelta.between(Pairs(added), Pairs(removed))
 
     def _violate(self, item: CheckedRule, name: str, codes: Codes) -> np.ndarray:
         return rows_that_violate(item, self.schemas[name], codes, self.dictionary)
@@ -206,9 +202,10 @@ class Detector:
         left, right = changes.get(index.rule.left_table), changes.get(index.rule.right_table)
         left = left or RowChange.nothing(len(self.schemas[index.rule.left_table]))
         right = right or RowChange.nothing(len(self.schemas[index.rule.right_table]))
-        leave, _, come, come_codes = left.effective(index.left_columns)
-        _, lost, _, won = right.effective(index.right_columns)
-        return ViolationDelta.between(*index.change(leave, come, come_codes, lost, won))
+        left, right = left.effective(index.left_columns), right.effective(index.right_columns)
+        return ViolationDelta.between(
+            *index.change(left.removed, left.added, left.added_codes, right.removed_codes, right.added_codes)
+        )
 
     def pairs(self, number: int, rows: Rows, limit: int | None = None) -> Pairs:
         """The violating pairs (or rows) of one rule now, by t then s; the first `limit` of them."""

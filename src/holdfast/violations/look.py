@@ -16,7 +16,8 @@ from holdfast.rules.rule import Ind, as_dc
 from holdfast.table.compare import common_codes
 from holdfast.table.dictionary import NULL, Codes, TextDictionary
 from holdfast.table.encode import decode_table
-from holdfast.table.rows import RowChange, Rows
+from holdfast.table.row_change import RowChange
+from holdfast.table.rows import Rows
 from holdfast.table.schema import Schema
 from holdfast.violations.detect import CheckedRule, Detector, rows_that_violate
 from holdfast.violations.explain import Explanation, compared_columns, explanation

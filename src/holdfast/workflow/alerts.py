@@ -13,9 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from holdfast.errors import HoldfastError, NotAvailable
-from holdfast.outbox import ADDED, REMOVED, violation_events
-from holdfast.outcome import Outcome
 from holdfast.rulebook import Rulebook
+from holdfast.rulebook.outbox import ADDED, REMOVED, violation_events
+from holdfast.rulebook.outcome import Outcome
 from holdfast.rules.bind import forms, table_of
 from holdfast.rules.grammar import parse
 from holdfast.rules.implication import implies

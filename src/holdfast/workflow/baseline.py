@@ -16,8 +16,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from holdfast.errors import HoldfastError, StoreError
-from holdfast.outbox import names_as_json
 from holdfast.rulebook import Rulebook
+from holdfast.rulebook.outbox import names_as_json
 from holdfast.whole_file import replace_whole
 
 FILE = "baseline.parquet"

@@ -9,10 +9,10 @@ from dataclasses import asdict, dataclass
 from itertools import pairwise
 from typing import Any
 
-from holdfast.discovered import VACUOUS
 from holdfast.errors import RuleError
-from holdfast.outbox import ADDED, REMOVED
 from holdfast.rulebook import Rulebook
+from holdfast.rulebook.discovered import VACUOUS
+from holdfast.rulebook.outbox import ADDED, REMOVED
 from holdfast.rules.bind import forms, table_of
 from holdfast.rules.grammar import parse
 from holdfast.rules.implication import implies

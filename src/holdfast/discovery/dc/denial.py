@@ -16,12 +16,13 @@ import numpy as np
 
 from holdfast.discovery.budget import Budget
 from holdfast.discovery.dc.predicate_space import WEAK, Bits, PredicateSpace
+from holdfast.discovery.hitting_sets.border import Border
 from holdfast.discovery.hitting_sets.minimal import Groups, followed, reduced
-from holdfast.discovery.hitting_sets.near import NearHittingSets
+from holdfast.discovery.hitting_sets.weighted import WeightedEdges
 from holdfast.executors.executor import Cancelled
 from holdfast.rules.implication import is_satisfiable
 from holdfast.rules.limit import most_within
-from holdfast.rules.masks import Masks, Numbers, none, numbered, pack, unpack
+from holdfast.rules.masks import Masks, Numbers, full, none, numbered, pack, unpack
 from holdfast.rules.operator import Op
 from holdfast.rules.predicate import Cell, Compare
 from holdfast.rules.ruleset import NO_CONCLUSION, RuleBlock
@@ -46,7 +47,7 @@ class DenialRules:
     def __post_init__(self) -> None:
         self.covers = none(len(self.space.atoms))
         self._groups = Groups(self.space.group_of, self.most)
-        self._near = NearHittingSets(len(self.space.atoms), self._groups) if self.max_error else None
+        self._border = Border(len(self.space.atoms), groups=self._groups) if self.max_error else None
         self._pairs = 0
 
     def update(self, lacks: Masks, counts: Numbers, rows: int, budget: Budget | None = None) -> None:
@@ -55,17 +56,25 @@ class DenialRules:
         atoms, self._pairs = len(self.space.atoms), rows * (rows - 1)
         if rows < 2:
             self.covers, self._edges = none(atoms), None
-        elif self._near is not None:
-            self._near.update(lacks, counts, most_within(self.max_error, self._pairs), budget)
-            self.covers = self._near.covers
-        else:
-            try:
-                edges = reduced(lacks, self._groups, budget)
-            except Cancelled:
-                self.covers, self._edges = none(atoms), None
-                return
-            self.covers = followed(self.covers, self._edges, edges, atoms, groups=self._groups, budget=budget)
-            self._edges = None if budget.spent() else edges
+            return
+        try:
+            if self._border is not None:
+                self._search_nearly(self._border, lacks, counts, budget)
+            else:
+                self._search(reduced(lacks, self._groups, budget), budget)
+        except Cancelled:
+            self.covers, self._edges = none(atoms), None
+
+    def _search(self, edges: Masks, budget: Budget) -> None:
+        atoms = len(self.space.atoms)
+        self.covers = followed(self.covers, self._edges, edges, atoms, groups=self._groups, budget=budget)
+        self._edges = None if budget.spent() else edges
+
+    def _search_nearly(self, border: Border, lacks: Masks, counts: Numbers, budget: Budget) -> None:
+        """Finds the constraints that most pairs obey."""
+        atoms, most = len(self.space.atoms), most_within(self.max_error, self._pairs)
+        border.update(WeightedEdges(lacks, counts, atoms, most, full(atoms), budget), budget)
+        self.covers = border.good
 
     def claims(self) -> Masks:
         """The conjunctions that no pair satisfies if the constraints hold; no contradictions, which none ever does."""
@@ -92,9 +101,9 @@ class DenialRules:
             words.append(pack(made[chosen]))
             told += _AT_ONCE
         errors = None
-        if self._near is not None and self._pairs:
+        if self._border is not None and self._pairs:
             errors = np.zeros(len(covers))
-            errors[numbers] = self._near.missed[: len(numbers)] / self._pairs
+            errors[numbers] = self._border.missed[: len(numbers)] / self._pairs
             errors = errors[kept]
         ends, names = np.full(int(kept.sum()), NO_CONCLUSION, np.int32), self.space.schema.names
         whole = done >= len(self.covers) and told >= len(covers) and (budget is None or budget.ended is None)

@@ -22,12 +22,13 @@ from holdfast.discovery.budget import Budget, spans
 from holdfast.discovery.dc.clashes import Clashes, Pair
 from holdfast.discovery.dc.evidence import Evidence
 from holdfast.discovery.dc.predicate_space import Bits, PredicateSpace
-from holdfast.discovery.pair_sets import Moved, Tally, sampled_neighbours
+from holdfast.discovery.pair_sets import Tally, sampled_neighbours
 from holdfast.discovery.slices import distinct
 from holdfast.executors.executor import Block, Cancelled, Executor
 from holdfast.executors.threads import ThreadExecutor
 from holdfast.rules.masks import Masks, Numbers, among, none
 from holdfast.table.dictionary import Codes
+from holdfast.table.row_change import RowChange
 
 _SAMPLED = 4_000  # rows whose pairs are all looked at first, and neighbours by each column
 _TRIED = 100_000  # rows among which what stands is tried before it is among all
@@ -61,20 +62,20 @@ class LeanEvidence:
         both = np.concatenate([self.clues, self.space.mirrored(self.clues, budget)])
         return distinct(self.space.lacks(both, budget), budget)
 
-    def follow(self, moved: Moved, invert: Invert, budget: Budget | None = None) -> tuple[Tally, Tally]:
+    def update(self, change: RowChange, invert: Invert, budget: Budget | None = None) -> tuple[Tally, Tally]:
         """Brings the clues to the rows after a change, `invert` being told of them; returns those that came and those
         that went. O(rows) for each conjunction that is looked for, see `Clashes`."""
         budget, before = budget or Budget(), self.tally()
-        lost = np.isin(self.pairs, moved.gone).any(axis=1)
+        lost = np.isin(self.pairs, change.removed).any(axis=1)
         self.clues, self.pairs = self.clues[~lost], self.pairs[~lost]
-        ids = np.concatenate([moved.new, moved.stay])
-        codes = np.concatenate([moved.new_codes, moved.stay_codes], axis=1)
+        ids = np.concatenate([change.added, change.kept])
+        codes = np.concatenate([change.added_codes, change.kept_codes], axis=1)
         if not len(self.clues):
             self.proven = none(len(self.space.atoms))
             self._sample(ids, codes, budget)
-        self._prove(ids, codes, len(moved.new), invert, budget)
-        change = self.tally() - before
-        return change.where(change.counts > 0), change.where(change.counts < 0)
+        self._prove(ids, codes, len(change.added), invert, budget)
+        difference = self.tally() - before
+        return difference.where(difference.counts > 0), difference.where(difference.counts < 0)
 
     def tally(self) -> Tally:
         return Tally(self.clues, np.ones(len(self), np.int64), self.pairs)
@@ -188,11 +189,11 @@ class LeanEvidence:
         return {self.CLUES: self.clues, "lean_pairs": self.pairs}
 
     def load(self, arrays: Arrays) -> None:
-        """Takes the place of what is there; `settle` follows."""
+        """Takes the place of what is there; `restore` follows."""
         self.clues = np.asarray(arrays[self.CLUES], np.uint64)
         self.pairs = np.asarray(arrays["lean_pairs"], np.int64)
 
-    def settle(self, invert: Invert, rows: int) -> None:
+    def restore(self, invert: Invert, rows: int) -> None:
         """What the clues leave standing holds."""
         self.proven = self.canonical(invert(self.lacking(), rows))
 

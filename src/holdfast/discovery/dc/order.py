@@ -16,11 +16,12 @@ import numpy.typing as npt
 
 from holdfast.discovery.budget import Budget
 from holdfast.discovery.dc.predicate_space import WEAK, PredicateSpace
+from holdfast.discovery.hitting_sets.border import Border
 from holdfast.discovery.hitting_sets.minimal import Groups, minimal_hitting_sets, smallest
-from holdfast.discovery.hitting_sets.near import NearHittingSets, missed_by
+from holdfast.discovery.hitting_sets.weighted import WeightedEdges
 from holdfast.executors.executor import Cancelled
 from holdfast.rules.limit import most_within
-from holdfast.rules.masks import Masks, Numbers, among, distinct, has, mask_of, none, numbered, pack, unpack
+from holdfast.rules.masks import Masks, Numbers, among, distinct, full, has, mask_of, none, numbered, pack, unpack
 from holdfast.rules.operator import Op
 from holdfast.rules.rule import Marked
 from holdfast.rules.ruleset import RuleBlock
@@ -40,7 +41,7 @@ class OrderRules:
     max_error: float = 0.0
     lefts: dict[Conclusion, Masks] = field(init=False, default_factory=dict)
     _errors: dict[Conclusion, npt.NDArray[np.float64]] = field(init=False, default_factory=dict)
-    _near: dict[Conclusion, NearHittingSets] = field(init=False, default_factory=dict)
+    _borders: dict[Conclusion, Border] = field(init=False, default_factory=dict)
 
     def update(self, lacks: Masks, counts: Numbers, rows: int, budget: Budget | None = None) -> None:
         """Brings the rules to so many rows: what their pairs lack, in both orientations, and how many pairs. Where the
@@ -75,8 +76,8 @@ class OrderRules:
             made[op] = self._expanded(covers, budget)
         found = self._minimal(made, budget)
         for op, lefts in found.items() if self.max_error else ():
-            missed = missed_by(lefts, lacks[against[op]], counts[against[op]], len(places), budget)
-            self._errors[right, op] = missed / pairs
+            edges = self._weighted(lacks[against[op]], counts[against[op]], full(len(places)), budget)
+            self._errors[right, op] = edges.missed(lefts) / pairs
         self.lefts |= {(right, op): lefts for op, lefts in found.items()}
 
     def _covers(self, lacks: Masks, counts: Numbers, end: Conclusion, budget: Budget) -> Masks:
@@ -91,9 +92,12 @@ class OrderRules:
         groups = Groups(self.space.group_of, self.most)
         if not self.max_error:
             return minimal_hitting_sets(lacks, len(atoms), within=within, groups=groups, budget=budget)
-        near = self._near.setdefault(end, NearHittingSets(len(atoms), groups, within))
-        near.update(lacks, counts, self._most_pairs, budget)
-        return near.covers
+        border = self._borders.setdefault(end, Border(len(atoms), within, groups=groups))
+        border.update(self._weighted(lacks, counts, within, budget), budget)
+        return border.good
+
+    def _weighted(self, lacks: Masks, counts: Numbers, within: Masks, budget: Budget) -> WeightedEdges:
+        return WeightedEdges(lacks, counts, len(self.space.atoms), self._most_pairs, within, budget)
 
     def _expanded(self, covers: Masks, budget: Budget) -> Masks:
         """Each lone `!=` as `<` and as `>`."""

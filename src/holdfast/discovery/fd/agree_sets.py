@@ -22,10 +22,11 @@ from holdfast.table.dictionary import Codes
 class AgreeSets(PairSets):
     """The agree-sets of one table.
 
+    >>> from holdfast.table.row_change import RowChange
     >>> table = AgreeSets(columns=2)
     >>> ids, codes = np.arange(3), np.array([[1, 1, 2], [5, 6, 5]])
     >>> nobody = np.arange(0), codes[:, :0]
-    >>> delta = table.delta(Moved(*nobody, ids, codes, *nobody))
+    >>> delta = table.delta(RowChange(*nobody, ids, codes, *nobody))
     >>> _ = table.merge(delta)
     >>> sorted(zip(table.sets[:, 0].tolist(), table.counts.tolist()))  # bit 0: the first column
     [(0, 1), (1, 1), (2, 1)]

@@ -66,13 +66,14 @@ class Proof:
         return proven
 
     def _twins(self, rules: FdRules, old: Collapsed) -> Iterator[tuple[int, int]]:
-        """A round of FDs through each class, without those that are proven or were within a class before."""
+        """A round of FDs through each class, without those that are proven or follow from a rule of before. Columns
+        that were equivalent before need not be so now: without left sides (`max_size=0`), no rule said so."""
         for first in np.unique(rules.classes).tolist():
             members = np.flatnonzero(rules.classes == first).tolist()
             for a, b in zip(members, [*members[1:], first], strict=True):
                 claim = mask_of([a], rules.columns)
-                together = self.before is not None and old.classes[a] == old.classes[b]
-                if a != b and not together and not self._proven(old, claim, b).all():
+                follows = self._proven(old, mask_of([old.classes[a]], rules.columns), int(old.classes[b])).all()
+                if a != b and not follows and (claim.tobytes(), b) not in self._valid:
                     yield a, b
 
     def _before(self, rules: FdRules) -> Collapsed:

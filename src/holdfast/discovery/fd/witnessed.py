@@ -22,7 +22,7 @@ from holdfast.discovery.fd.matches import Matcher
 from holdfast.discovery.fd.maximal_sets import MaximalSets
 from holdfast.discovery.fd.partitions import DEFAULT_MEMORY, Partitions
 from holdfast.discovery.fd.proof import Claims, Proof
-from holdfast.discovery.pair_sets import Moved, Tally, sampled_neighbours
+from holdfast.discovery.pair_sets import Tally, sampled_neighbours
 from holdfast.discovery.pair_tiles import known as known_columns
 from holdfast.executors.executor import Block, Executor
 from holdfast.executors.threads import ThreadExecutor
@@ -30,6 +30,7 @@ from holdfast.kernels.agree_match import sets_of_pairs
 from holdfast.kernels.handle import as_compiled
 from holdfast.rules.masks import Masks, Numbers, among, numbered, unpack
 from holdfast.table.dictionary import Codes
+from holdfast.table.row_change import RowChange
 
 MAX_COMPARED_PAIRS = 100_000_000_000  # of a change with the rows: with more, the rules are validated
 _SAMPLED = 20_000  # neighbours by each column
@@ -45,7 +46,7 @@ class WitnessedAgreeSets:
 
     >>> table, rules = WitnessedAgreeSets(columns=2), FdRules(columns=2)
     >>> nobody = np.arange(0), np.zeros((2, 0), np.int64)
-    >>> table.follow(Moved(*nobody, np.arange(3), np.array([[1, 1, 2], [5, 5, 5]]), *nobody), rules)
+    >>> table.update(RowChange(*nobody, np.arange(3), np.array([[1, 1, 2], [5, 5, 5]]), *nobody), rules)
     >>> rules.collapsed().ruleset(["a", "b"], None).texts()
     ['() -> b']
     """
@@ -65,14 +66,14 @@ class WitnessedAgreeSets:
     def __len__(self) -> int:
         return len(self.sets)
 
-    def follow(self, moved: Moved, rules: FdRules, budget: Budget | None = None) -> None:
+    def update(self, change: RowChange, rules: FdRules, budget: Budget | None = None) -> None:
         """Brings the sets and the rules to the rows after a change."""
         budget, before = budget or Budget(), rules.collapsed()
-        lost = np.isin(self.pairs, moved.gone).any(axis=1)
+        lost = np.isin(self.pairs, change.removed).any(axis=1)
         self._take(self.sets[~lost], self.pairs[~lost])
-        ids = np.concatenate([moved.new, moved.stay])
-        codes = np.concatenate([moved.new_codes, moved.stay_codes], axis=1)
-        came = self._came(moved, ids, codes, before, known=len(self.pairs) > 0)
+        ids = np.concatenate([change.added, change.kept])
+        codes = np.concatenate([change.added_codes, change.kept_codes], axis=1)
+        came = self._came(change, ids, codes, before, known=len(self.pairs) > 0)
         if came is None:
             self._add(*self._sample(ids, codes), budget)
             proof = Proof()
@@ -81,15 +82,15 @@ class WitnessedAgreeSets:
             proof = Proof(before, complete=not lost.any())
         self._prove(ids, codes, rules, proof, budget)
 
-    def _came(self, moved: Moved, ids: Numbers, codes: Codes, before: Collapsed, *, known: bool) -> Tally | None:
+    def _came(self, change: RowChange, ids: Numbers, codes: Codes, before: Collapsed, *, known: bool) -> Tally | None:
         """The sets of pairs with new rows that matter, by position: those that violate a rule of before are among
         them. None where the sets were not known yet, or there is no knowing them soon: then the rules are validated."""
-        if not known or len(moved.stay) < 2 or len(moved.new) * len(ids) > self.most_pairs:
+        if not known or len(change.kept) < 2 or len(change.added) * len(ids) > self.most_pairs:
             return None
-        if not len(moved.new):
+        if not len(change.added):
             return Tally.nothing(self._pairs_of.width)
         self._pairs_of.executor = self.executor
-        return Matcher(codes, len(moved.new), self._pairs_of).tally(before.expanded())
+        return Matcher(codes, len(change.added), self._pairs_of).tally(before.expanded())
 
     def _take(self, sets: Masks, pairs: Numbers) -> None:
         self.sets, self.pairs = sets, pairs

@@ -33,7 +33,7 @@ from holdfast.rules.ruleset import RuleSet
 from holdfast.table.dictionary import NULL, Codes, TextDictionary
 from holdfast.table.identity import TEXT, Spaces, identities, shown_value
 from holdfast.table.keys import table_for
-from holdfast.table.rows import RowChange
+from holdfast.table.row_change import RowChange
 from holdfast.table.schema import Column, Schema
 from holdfast.table.text_form import text_form
 
@@ -182,12 +182,14 @@ class Inclusions:
     def _cells(self, changes: Mapping[str, RowChange], sign: int) -> Iterator[Cells]:
         """The cells that go (-1) or come (1): of an update those that it changes."""
         for table, change in changes.items():
-            whole, part = (
-                (change.deleted_codes, change.old_codes) if sign < 0 else (change.inserted_codes, change.new_codes)
-            )
+            before, after = change.updates
+            if sign < 0:
+                whole, part = change.removed_codes[:, : len(change.removed) - change.updated], before
+            else:
+                whole, part = change.added_codes[:, change.updated :], after
             rows = whole.shape[1] + part.shape[1]
             if rows:
-                moved = change.old_codes != change.new_codes
+                moved = before != after
                 yield from (self._of_many if rows > _MANY else self._of_few)(table, whole, part, moved, sign)
 
     def _of_few(self, table: str, whole: Codes, part: Codes, moved: Mask, sign: int) -> Iterator[Cells]:

@@ -1,0 +1,97 @@
+"""All minimal keys and FDs whose error is small enough, from an oracle that tells the error."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from holdfast.discovery.budget import Budget
+from holdfast.discovery.fd.collapsed import Collapsed
+from holdfast.discovery.hitting_sets.border import Bits, Border, Trial
+from holdfast.rules.masks import Masks, full, mask_of, none, unpack
+
+IsGood = Callable[[Sequence[int], int | None], bool]  # left columns and right column; None: a key
+
+
+@dataclass
+class ApproximateFds:
+    """The rules of one table. `most` limits the columns of a left side and of a key."""
+
+    columns: int
+    most: Mapping[str, int | None] = field(default_factory=dict)
+    kinds: Collection[str] = ("key", "fd")
+
+    def __post_init__(self) -> None:
+        self.unfinished: dict[str, str] = {}  # the kinds that a budget ended, and why
+        self._lefts: dict[int, Masks] = {}
+        self._borders: dict[int, Border] = {}
+
+    def update(self, is_good: IsGood, rows: int, order: Sequence[int], budget: Budget | None = None) -> None:
+        """Finds the rules of changed rows. `order` are the columns by which bad left sides are grown, those that
+        distinguish least first."""
+        budget, self.unfinished, self._lefts = budget or Budget(), {}, {}
+        if rows < 2:
+            return
+        rights = [self.columns] if "key" in self.kinds else []
+        rights += [*range(self.columns)] if "fd" in self.kinds else []
+        for done, right in enumerate(rights):
+            budget.tell("searching", done / len(rights))
+            right_budget = budget.for_one_of(len(rights) - done)
+            if not right_budget.spent():
+                border = self._border(right)
+                border.update(LeftSideTest(self.columns, right, is_good, order), right_budget)
+                self._lefts[right] = border.good
+            if right_budget.ended:
+                self.unfinished["key" if right == self.columns else "fd"] = right_budget.ended
+
+    def _border(self, right: int) -> Border:
+        if right not in self._borders:
+            is_key = right == self.columns
+            allowed = full(self.columns) if is_key else full(self.columns) & ~mask_of([right], self.columns)
+            self._borders[right] = Border(self.columns, allowed, self.most.get("key" if is_key else "fd"))
+        return self._borders[right]
+
+    def collapsed(self) -> Collapsed:
+        lefts = np.concatenate([none(self.columns), *self._lefts.values()])
+        rights = [np.full(len(masks), right) for right, masks in self._lefts.items()]
+        return Collapsed(np.arange(self.columns), lefts, np.concatenate([np.zeros(0, np.int64), *rights]))
+
+
+class LeftSideTest:
+    """Which left sides of one right side are good. A key needs at least one column."""
+
+    at_once = 1  # an error takes a pass over the rows
+
+    def __init__(self, columns: int, right: int, is_good: IsGood, order: Sequence[int]) -> None:
+        self._columns, self._right, self._order = columns, right, order
+        self._oracle = is_good
+
+    def is_bad(self, sets: Masks) -> Bits:
+        return np.array([not self._is_good(left) for left in sets], np.bool_)
+
+    def tried(self, sets: Masks) -> Trial:
+        good = ~self.is_bad(sets)
+        grown = np.array(
+            [left if fine else self._grown(left) for left, fine in zip(sets, good, strict=True)], np.uint64
+        )
+        complements = self._allowed() & ~grown.reshape(sets.shape)
+        return Trial(good, np.zeros(len(sets), np.int64), complements)
+
+    def _allowed(self) -> Masks:
+        every = full(self._columns)
+        return every if self._right == self._columns else every & ~mask_of([self._right], self._columns)
+
+    def _is_good(self, left: Masks) -> bool:
+        columns = np.flatnonzero(unpack(left[None, :], self._columns)[0]).tolist()
+        is_key = self._right == self._columns
+        return bool(columns or not is_key) and self._oracle(columns, None if is_key else self._right)
+
+    def _grown(self, left: Masks) -> Masks:
+        """A bad set to which no column can be added without making it good."""
+        for column in self._order:
+            more = left | mask_of([column], self._columns)[0]
+            if column != self._right and (more != left).any() and not self._is_good(more):
+                left = more
+        return left

@@ -1,0 +1,163 @@
+"""The keys and FDs of one table under change.
+
+Three ways to know them (decision 0008): counted agree-sets of all pairs; beyond `most_pairs`, agree-sets with a witness
+each, for rules that hold exactly; and rows grouped by columns, for rules that nearly hold.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from holdfast.arrays import Array, Arrays
+from holdfast.discovery.budget import Budget
+from holdfast.discovery.fd.agree_sets import AgreeSets
+from holdfast.discovery.fd.approximate import ApproximateFds
+from holdfast.discovery.fd.collapsed import Collapsed
+from holdfast.discovery.fd.exact import FdRules
+from holdfast.discovery.fd.oracle import Oracle
+from holdfast.discovery.fd.partitions import DEFAULT_MEMORY
+from holdfast.discovery.fd.witnessed import WitnessedAgreeSets
+from holdfast.discovery.pair_sets import Tally
+from holdfast.discovery.search_options import SearchOptions
+from holdfast.executors.executor import Executor
+from holdfast.executors.threads import ThreadExecutor
+from holdfast.table.dictionary import Codes
+from holdfast.table.row_change import RowChange
+
+MAX_AGREE_SET_PAIRS = 1e9  # of a change: beyond, agree-sets are not counted (any more). 45,000 rows from nothing
+
+
+class TableFds:
+    """The rules of one table. Its facts are the agree-sets.
+
+    >>> table = TableFds(2, SearchOptions(("key", "fd")))
+    >>> nobody = np.arange(0), np.zeros((2, 0), np.int64)
+    >>> _ = table.update(RowChange(*nobody, np.arange(3), np.array([[1, 2, 3], [5, 5, 5]]), *nobody))
+    >>> table.collapsed().ruleset(["a", "b"], None).texts()
+    ['() -> b', 'key(a)']
+    """
+
+    def __init__(
+        self,
+        columns: int,
+        options: SearchOptions,
+        executor: Executor | None = None,
+        *,
+        most_pairs: float = MAX_AGREE_SET_PAIRS,
+        memory: int = DEFAULT_MEMORY,
+    ) -> None:
+        self.columns, self.options, self._most_pairs, self._memory = columns, options, most_pairs, memory
+        self._executor = executor or ThreadExecutor()
+        self.counted: AgreeSets | None = None
+        if not options.max_error or any(options.measure(kind) == "g1" for kind in options.of_one_table):
+            self.counted = AgreeSets(columns, options.nulls, self._executor)
+        self.witnessed: WitnessedAgreeSets | None = None
+        self._exact = FdRules(columns, options.sizes, options.of_one_table) if not options.max_error else None
+        self._near = ApproximateFds(columns, options.sizes, options.of_one_table) if options.max_error else None
+        self._oracle: Oracle | None = None
+        # agree-sets that came and went with the last change, with a pair each
+        self.came = self.went = Tally.nothing(AgreeSets(columns, options.nulls).width)
+
+    def run_on(self, executor: Executor | None) -> None:
+        """Where large changes are worked on from now on."""
+        self._executor = executor or ThreadExecutor()
+        for facts in (self.counted, self.witnessed):
+            if facts is not None:
+                facts.executor = self._executor
+
+    @property
+    def strategy(self) -> str:
+        """How the rules are followed, in words."""
+        if self.counted is not None:
+            return f"{len(self.counted):,} agree-sets of all pairs"
+        return f"{len(self.witnessed):,} agree-sets with a pair each" if self.witnessed else "rows grouped by columns"
+
+    def update(self, change: RowChange, budget: Budget | None = None) -> dict[str, Array]:
+        """Updates facts and rules to the rows after a change. Returns the facts that were added, for `merge`
+        elsewhere."""
+        delta = self._update_facts(change, budget)
+        budget = budget or Budget()
+        if self._near is not None:
+            self._search(np.concatenate([change.kept_codes, change.added_codes], axis=1), budget)
+        elif self.counted is not None:
+            self._invert(self.counted, len(change.kept) + len(change.added), budget)
+        return delta
+
+    def _update_facts(self, change: RowChange, budget: Budget | None) -> dict[str, Array]:
+        if self.counted is not None and change.pairs > self._most_pairs:
+            self._give_up_counts()
+        if self.counted is None:
+            return self._update_witnessed(change, budget or Budget())
+        delta = self.counted.delta(change, budget)
+        self.came, self.went = self.counted.merge(delta, budget)
+        return {"sets": delta.sets, "counts": delta.counts}
+
+    def _give_up_counts(self) -> None:
+        self.counted = None
+        if self._exact is not None and self.witnessed is None:
+            self.witnessed = WitnessedAgreeSets(self.columns, self.options.nulls, self._executor, self._memory)
+            self._exact.collapse = self.options.nulls != "sql"
+
+    def _update_witnessed(self, change: RowChange, budget: Budget) -> dict[str, Array]:
+        if self.witnessed is None or self._exact is None:
+            return {"witnessed": np.zeros(0)}
+        before = Tally(self.witnessed.sets, np.ones(len(self.witnessed), np.int64), self.witnessed.pairs)
+        self.witnessed.update(change, self._exact, budget)
+        after = Tally(self.witnessed.sets, np.ones(len(self.witnessed), np.int64), self.witnessed.pairs)
+        difference = after - before
+        self.came, self.went = difference.where(difference.counts > 0), difference.where(difference.counts < 0)
+        return {"witnessed": np.zeros(0)} | self.witnessed.to_arrays()
+
+    def _search(self, codes: Codes, budget: Budget) -> None:
+        """Finds the rules that nearly hold on rows."""
+        assert self._near is not None
+        self._oracle = Oracle(self.counted, codes, self.options, self._memory)
+        self._near.update(self._oracle.is_good, codes.shape[1], self._oracle.order, budget)
+
+    def _invert(self, counted: AgreeSets, rows: int, budget: Budget) -> None:
+        """Reads the exact rules of so many rows from their agree-sets."""
+        assert self._exact is not None
+        self._exact.update(*counted.split(counted.sets), rows, budget)
+
+    def merge(self, delta: Arrays) -> None:
+        """Adds what `follow` returned elsewhere, to the facts only: `restore` follows."""
+        if "witnessed" in delta:
+            self._give_up_counts()
+            if self.witnessed is not None and "sets" in delta:
+                self.witnessed.load(delta)
+        elif self.counted is not None:
+            self.counted.merge(Tally.counted(delta))
+
+    def restore(self, codes: Codes) -> None:
+        """Brings the rules to the facts, for the rows as they are."""
+        if self._near is not None:
+            self._search(codes, Budget())
+        elif self.counted is not None:
+            self._invert(self.counted, codes.shape[1], Budget())
+        elif self.witnessed is not None and self._exact is not None:
+            self._exact.update(*self.witnessed.split(), codes.shape[1])
+
+    def to_arrays(self) -> dict[str, Array]:
+        """The facts, as a delta from nothing."""
+        if self.counted is not None:
+            return self.counted.to_arrays()
+        return {"witnessed": np.zeros(0)} | (self.witnessed.to_arrays() if self.witnessed is not None else {})
+
+    @property
+    def unfinished(self) -> dict[str, str]:
+        """The kinds whose search a budget ended, and why."""
+        rules = self._exact if self._near is None else self._near
+        return {} if rules is None else rules.unfinished
+
+    def collapsed(self) -> Collapsed:
+        """The rules that hold."""
+        rules = self._exact if self._near is None else self._near
+        assert rules is not None
+        return rules.collapsed()
+
+    def errors(self, found: Collapsed) -> npt.NDArray[np.float64] | None:
+        """The errors of some rules of this table, on the rows as they are; None where all rules hold exactly."""
+        if self._oracle is None:
+            return None
+        return np.array([self._oracle.error(left, right) for left, right in found.pairs()], np.float64)

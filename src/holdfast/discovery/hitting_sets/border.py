@@ -1,0 +1,115 @@
+"""All minimal good sets, for a test that never turns bad when a set grows.
+
+The bad sets are those below a border of maximal bad sets. A good set has a member outside each of them, so the minimal
+good sets are minimal hitting sets of the complements of maximal bad sets. The search tries the minimal hitting sets of
+the complements known so far. A set that is bad is grown until it would become good, and its complement joins the edges;
+until every set that is tried is good. Rules that nearly hold are found this way: an error never grows with a column.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from holdfast.discovery.budget import Budget
+from holdfast.discovery.hitting_sets.minimal import (
+    Groups,
+    hitting_sets_after,
+    meets_all,
+    minimal_hitting_sets,
+    smallest,
+)
+from holdfast.executors.executor import Cancelled
+from holdfast.rules.masks import Masks, Numbers, among, full, none
+
+Bits = npt.NDArray[np.bool_]
+
+
+class Trial(NamedTuple):
+    """Which sets are good, how much each of them misses, and for each bad one the complement of a maximal bad set
+    that contains it."""
+
+    good: Bits
+    missed: Numbers
+    complements: Masks
+
+
+class SetTest(Protocol):
+    """Decides which sets are good."""
+
+    at_once: int  # sets that are tried between looks at the clock
+
+    def is_bad(self, sets: Masks) -> Bits: ...
+
+    def tried(self, sets: Masks) -> Trial: ...
+
+
+@dataclass
+class Border:
+    """The minimal good sets among some vertices, and the border from which the next search starts."""
+
+    vertices: int
+    within: Masks | None = None
+    most: int | None = None
+    groups: Groups | None = None
+    good: Masks = field(init=False)
+    missed: Numbers = field(init=False)  # by each good set
+    _edges: Masks = field(init=False)  # complements of maximal bad sets
+
+    def __post_init__(self) -> None:
+        self._edges = none(self.vertices)
+        self._clear()
+
+    def _clear(self) -> None:
+        self.good, self.missed = none(self.vertices), np.zeros(0, np.int64)
+
+    def update(self, test: SetTest, budget: Budget | None = None) -> None:
+        """Finds the good sets under a changed test; if the budget runs out, those found until then. O((good sets +
+        maximal bad sets) x vertices) tests."""
+        self._clear()
+        with suppress(Cancelled):
+            self._search(test, budget or Budget())
+
+    def _search(self, test: SetTest, budget: Budget) -> None:
+        allowed = full(self.vertices) if self.within is None else self.within
+        edges = self._edges[test.is_bad(allowed & ~self._edges)] if len(self._edges) else self._edges
+        self._edges = edges
+        sets = self._hitting_sets(edges, budget)
+        while budget.ended is None:
+            untried = sets[~among(sets, self.good)]  # a good set stays a minimal hitting set
+            complements = self._try(untried, test, budget)
+            if not len(complements) or budget.ended:
+                break
+            edges = smallest(np.concatenate([edges, complements]), budget)
+            sets = self._hitting_sets_after(sets, self._edges, edges, budget)
+            self._edges = edges
+
+    def _try(self, sets: Masks, test: SetTest, budget: Budget) -> Masks:
+        """Keeps the good sets; returns the complements of maximal bad sets that contain the others."""
+        complements = none(self.vertices)
+        for first in range(0, len(sets), test.at_once):
+            if budget.spent():
+                break
+            part = sets[first : first + test.at_once]
+            if len(complements):  # some are refuted by a bad set that was found meanwhile
+                part = part[meets_all(part, complements)]
+            trial = test.tried(part)
+            self.good = np.concatenate([self.good, part[trial.good]])
+            self.missed = np.concatenate([self.missed, trial.missed[trial.good]])
+            complements = np.concatenate([complements, trial.complements[~trial.good]])
+        return complements
+
+    def _hitting_sets(self, edges: Masks, budget: Budget) -> Masks:
+        return minimal_hitting_sets(
+            edges, self.vertices, self.most, within=self.within, groups=self.groups, budget=budget
+        )
+
+    def _hitting_sets_after(self, sets: Masks, before: Masks, edges: Masks, budget: Budget) -> Masks:
+        if self.groups is not None:  # edges share vertices so much that the search anew is faster
+            return self._hitting_sets(edges, budget)
+        gone, new = before[~among(before, edges)], edges[~among(edges, before)]
+        return hitting_sets_after(sets, gone, new, edges, self.vertices, self.most, budget=budget)

@@ -1,0 +1,35 @@
+"""Ctrl-C ends a search with what it has proven."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from holdfast.discovery.budget import Budget
+from holdfast.executors.executor import Cancellation
+
+INTERRUPTED = "interrupted"
+
+
+@contextmanager
+def interruptible(budget: Budget, cancellation: Cancellation | None = None, *, again: bool = False) -> Iterator[None]:
+    """Lets the first Ctrl-C end the work with what it has; a second one is raised, and so is the first `again`."""
+
+    def stop(number: int, frame: Any) -> None:
+        if again or budget.ended == INTERRUPTED:
+            raise KeyboardInterrupt
+        budget.ended = INTERRUPTED
+        if cancellation is not None:
+            cancellation.cancel()
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -1,0 +1,95 @@
+"""The rules that hold on some data, with the data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+from html import escape
+
+from holdfast.discovery.budget import Budget
+from holdfast.discovery.database import Searched
+from holdfast.discovery.search_options import SearchOptions
+from holdfast.encoded_tables import EncodedTables
+from holdfast.html_table import html_table
+from holdfast.ranking.foreign_keys import ForeignKey
+from holdfast.ranking.interest import TableMeasures, Weights
+from holdfast.ranking.rank import DEFAULT_MOST, NOT_ALL_RANKED, WORTH_READING, Ranked
+from holdfast.rules.rule import Dc, Rule
+from holdfast.rules.ruleset import RuleSet
+
+_WORTH_COMPARING = 0.01  # the share of pairs of rows that would violate a comparison within a row
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Profile(RuleSet):
+    """The rules that hold on some data, with the data: so that it can say which are worth reading, and why.
+
+    `searched` are the searches that finished: their rules are all there are. Of an `unfinished` one rules may be
+    missing, so that it says nothing of what does not hold. `left`: how many seconds of the time budget are left for
+    each further question; what it does not finish is told in `limits`. Questions on one `clock` share that time.
+    """
+
+    data: EncodedTables | None = field(default=None)
+    options: SearchOptions | None = field(default=None)
+    searched: tuple[Searched, ...] = ()
+    unfinished: tuple[Searched, ...] = ()
+    left: float | None = None
+    clock: Budget | None = None
+
+    @contextmanager
+    def timed(self) -> Iterator[Budget]:
+        """The time for a question; what it skips becomes a limit."""
+        budget = self.clock or Budget(self.left, divided=True)
+        yield budget
+        new = tuple(text for text in budget.skipped if text not in self.limits)
+        object.__setattr__(self, "limits", (*self.limits, *new))  # which questions are asked later is not known before
+
+    def best(
+        self, most: int | None = DEFAULT_MOST, weights: Weights | None = None, least: float = WORTH_READING
+    ) -> list[Ranked]:
+        """The rules of each kind that a person finds worth reading, the best first, each with its reasons."""
+        if self.data is None or self.options is None:
+            return []
+        with self.timed() as budget:
+            return self.data.best(self, self.options.nulls, most, weights, least, budget)
+
+    def _repr_html_(self) -> str:
+        best = self.best()
+        rows = [(r.kind, r.score, r.text, r.sentence, "; ".join((*r.notes, *r.reasons))) for r in best]
+        shown = html_table(["kind", "score", "rule", "sentence", "why"], rows, len(rows), most=len(rows))
+        return f"<p>{escape(repr(self))}; those worth reading:</p>{shown}"
+
+    @property
+    def foreign_keys(self) -> list[ForeignKey]:
+        """Inclusions between tables that look like foreign keys, the likeliest first; also some that nearly hold."""
+        if self.data is None or self.options is None or "ind" not in self.options.kinds:
+            return []
+        with self.timed() as budget:
+            return self.data.keys_within(budget)
+
+    @cached_property
+    def best_row_rules(self) -> list[Rule]:
+        """Of the comparisons of two columns in each row, those worth reading, the best first: many rows have both
+        values, and other rows' values would not do."""
+        if self.data is None or self.options is None or not len(self.row_rules):
+            return []
+        measures = {n: TableMeasures(r.schema, r.codes(), self.options.nulls) for n, r in self.data.rows.items()}
+        first, scored = next(iter(measures)), list[tuple[float, str, Dc]]()
+        with self.timed() as budget:
+            for rule, text in self.row_rules.with_texts():
+                if len(scored) >= DEFAULT_MOST and budget.spent():
+                    budget.skip(NOT_ALL_RANKED)
+                    break
+                if isinstance(rule, Dc):
+                    scored.append((measures[rule.table or first].of_one_row(rule), text, rule))
+        return [rule for score, _, rule in sorted(scored, key=lambda s: (-s[0], s[1])) if score >= _WORTH_COMPARING]
+
+    @cached_property
+    def row_rules(self) -> RuleSet:
+        """Rules about single rows, where denial constraints were asked for."""
+        if self.data is None or self.options is None or "dc" not in self.options.kinds:
+            return RuleSet()
+        with self.timed() as budget:
+            return self.data.row_rules(self.options.nulls, self.options.max_error, budget=budget)

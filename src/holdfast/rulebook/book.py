@@ -1,0 +1,325 @@
+"""The rulebook: tables, their rules, and the history of both, under a stream of changes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from enum import Enum, auto
+from pathlib import Path
+from typing import Any, Self, Unpack
+
+from holdfast.discovery.search_options import SearchOptions
+from holdfast.errors import StoreError, discreet
+from holdfast.executors.executor import Executor
+from holdfast.rulebook.alter import Alteration, alter
+from holdfast.rulebook.batch import BatchInfo, Effects, WiderTypes, plan_or_widen, work_out
+from holdfast.rulebook.engine import Engine
+from holdfast.rulebook.follow import catch_up, changes_between
+from holdfast.rulebook.making import loaded_engine, new_engine
+from holdfast.rulebook.options import BookKeywords, BookOptions, Creation, OpenKeywords, Resources
+from holdfast.rulebook.outcome import Outcome
+from holdfast.rulebook.publish import (
+    VersionEvents,
+    events_of,
+    new_store,
+    oldest_needed,
+    put_version,
+    snapshot_if_due,
+)
+from holdfast.rulebook.reader import RulebookReader
+from holdfast.rulebook.state import BookState, Snapshot
+from holdfast.rules.rule import Rule
+from holdfast.rules.rulefile import RuleEntry
+from holdfast.store.directory import directory_at
+from holdfast.store.disk import Disk
+from holdfast.store.interrupt import uninterrupted
+from holdfast.store.step import Step
+from holdfast.store.store import Store
+from holdfast.table.change import Changes, by_table
+from holdfast.table.net import Bad
+from holdfast.table.options import Names
+from holdfast.table.row_change import RowChange
+
+
+class Lifecycle(Enum):
+    """How a rulebook stands to its store."""
+
+    CURRENT = auto()  # memory and store agree
+    STALE = auto()  # an operation failed: the store is read again before the next use
+    FOLLOWING = auto()  # it has merged versions of another process: the store is read again before the first write
+    READ_ONLY = auto()  # an older version, to be looked at only
+    CLOSED = auto()
+
+
+class Rulebook(RulebookReader):
+    """Tables, their rules, and the history of both, under a stream of changes.
+
+    >>> people = pa.table({"id": [1, 2], "zip": ["10115", "20095"]})
+    >>> book = Rulebook.create(None, people, key="id")
+    >>> from holdfast.table.change import Change
+    >>> out = book.apply(Change(inserts=pa.table({"id": [3], "zip": ["80331"]}), deletes=pa.table({"id": [1]})))
+    >>> out.rows, book.table().column("id").to_pylist()
+    ({'data': {'inserted': 1, 'deleted': 1, 'updated': 0}}, [2, 3])
+    """
+
+    def __init__(self, engine: Engine, store: Store | None = None) -> None:
+        """For `create` and `open`."""
+        self._engine, self._store = engine, store
+        self._lifecycle = Lifecycle.CURRENT
+        self.needed_from: int | None = None  # the oldest version not yet delivered to every sink
+
+    # --- making and opening ---------------------------------------------------------------------------------
+
+    @classmethod
+    def create(
+        cls,
+        path: str | Path | None,
+        tables: Any,
+        *,
+        key: Names | Mapping[str, Names] | None = None,
+        rules: Iterable[Rule | str | RuleEntry] = (),
+        rule_nulls: str = "sql",
+        search: SearchOptions | None = None,
+        **options: Unpack[BookKeywords],
+    ) -> Rulebook:
+        """Makes a rulebook over these tables: durable in the directory `path`, or in memory if that is None.
+
+        `key`: the columns that identify the rows of a table ({table: key} for several). `rules` are checked, under
+        the null policy `rule_nulls` unless they name another. `search`: the rules that are found and kept true to the
+        rows; its fields may be given one by one instead (`kinds=("key", "fd"), max_size=3`). A first search that
+        `time_budget` seconds end is refused: a rulebook is never partial.
+
+        Further options. `types` overrides column kinds ({column: type}, or {table: {column: type}}); `columns` and
+        `exclude` choose columns. `keep`: how many versions stay open to readers. `outbox`: each of them keeps its
+        events for sinks. `mask`: columns (`ssn`, or `people.ssn`) whose values messages, reports, pages and alerts do
+        not show. `progress`, `executor` and `memory_budget` are explained at `Resources`; `disk` is where files are
+        written.
+        """
+        asked = Creation.of(key, search, options)
+        engine, record = new_engine(tables, asked, rules, rule_nulls)
+        store = None if path is None else new_store(directory_at(path, asked.disk), engine, record)
+        return cls(engine, store)
+
+    @classmethod
+    def open(
+        cls,
+        path: str | Path,
+        disk: Disk | None = None,
+        *,
+        version: int | None = None,
+        **resources: Unpack[OpenKeywords],
+    ) -> Rulebook:
+        """Opens the rulebook in a directory at its newest version; or an older version, to be looked at only.
+        `progress`, `executor` and `memory_budget` are explained at `Resources`."""
+        store = Store.open(directory_at(path, disk), version)
+        book = cls(Engine(BookState({}), (), BookOptions(), Resources(**resources)), store)
+        book._load()
+        if version is not None:
+            book._lifecycle = Lifecycle.READ_ONLY
+        return book
+
+    def _load(self) -> None:
+        """Reads the states of the store's version; of a newer one, if a writer has removed that one meanwhile."""
+        assert self._store is not None
+        try:
+            self._engine = loaded_engine(self._store, self._engine.resources)
+        except StoreError:
+            if not self._store.is_superseded():
+                raise
+            self._store = Store.open(self._store.directory)
+            self._load()
+
+    # --- changing -------------------------------------------------------------------------------------------
+
+    def apply(
+        self,
+        change: Changes,
+        batch_id: str | int | None = None,
+        *,
+        source: str = "default",
+        on_error: str = "refuse",
+        offsets: str | None = None,
+        bad: Sequence[Bad] = (),
+    ) -> Outcome:
+        """Applies one atomic batch: a `Change`, or a list of them over several tables.
+
+        A batch that this `source` sent before is skipped; integer ids must grow. `offsets` says what the batch was
+        made of: a known batch with other offsets is an error. A batch that contradicts the tables is refused whole;
+        with `on_error="quarantine"` it is applied without its bad rows, which are quarantined together with `bad`,
+        the rows that the caller could not read. A number that does not fit its integer or decimal column first widens
+        the column, exactly, in a version of its own, unless the user declared the column's type.
+        """
+        batch = BatchInfo.of(batch_id, source, on_error, offsets, bad)
+        self._require_writable()
+        batch = batch.numbered(self.next_batch(source))
+        if self.knows(source, batch.id or 0, offsets):
+            return Outcome(self.version, batch.id or 0, skipped=True)
+        texts = len(self._engine.state.dictionary)
+        with self._all_or_nothing(texts):
+            effects = self._plan(change, batch, texts)
+            snapshot = snapshot_if_due(self._store, self._engine, texts)
+            step, outcome = work_out(self._engine, effects, batch, self.version + 1)
+        self._publish(step, snapshot, texts)
+        return outcome
+
+    @contextmanager
+    def _all_or_nothing(self, texts: int) -> Iterator[None]:
+        """Takes the texts of a failed batch out of the dictionary again."""
+        try:
+            yield
+        except BaseException:
+            self._engine.state.dictionary.truncate(texts)
+            raise
+
+    def _plan(self, change: Changes, batch: BatchInfo, texts: int) -> Effects:
+        with discreet(bool(self.masked)):
+            parts = by_table(change, self._engine.state.tables)
+            return plan_or_widen(self._engine, parts, self._widen, texts, quarantine=batch.quarantine)
+
+    def _widen(self, types: WiderTypes) -> Engine:
+        self.alter(widen=types)
+        return self._engine
+
+    def alter(
+        self,
+        *,
+        columns: Mapping[str, Mapping[str, str]] | None = None,
+        declared: bool = True,
+        rules: Iterable[Rule | str | RuleEntry] = (),
+        retire: Iterable[str] = (),
+        widen: Mapping[str, Mapping[str, str]] | None = None,
+        mask: Iterable[str] | None = None,
+        outbox: bool | None = None,
+    ) -> int:
+        """Alters the rulebook in a version of its own, and returns that version.
+
+        `columns` adds columns ({table: {column: type}}), null in the current rows; `declared`: a user said their
+        types, which then never widen. `rules` adds rules; one with the id of a checked rule replaces it. `retire`:
+        ids of rules that are no longer checked. `widen`: columns whose type becomes a wider decimal. `mask`: the
+        columns that are masked from now on. `outbox`: whether versions keep their events for sinks.
+        """
+        self._require_writable()
+        added, wider = ({self._table_name(n): types for n, types in (some or {}).items()} for some in (columns, widen))
+        asked = Alteration(added, wider, declared, tuple(rules), tuple(retire), mask, outbox)
+        after, step, states = alter(self._engine, asked, self.version + 1)
+        before = self._engine
+        try:
+            self._engine = after
+            texts = len(after.state.dictionary)
+            if self._store is not None:
+                put_version(self._store, after, step, snapshot_if_due(self._store, after, texts, states), texts)
+            after.state.merge(step)
+        except BaseException:
+            self._engine = before
+            self._mark_stale()
+            raise
+        return self.version
+
+    def run_on(self, executor: Executor | None) -> None:
+        """Lets violations and rules be searched on an executor, or in this process again."""
+        self._engine.run_on(executor)
+
+    # --- publishing -----------------------------------------------------------------------------------------
+
+    def _publish(self, step: Step, snapshot: Snapshot | None, texts: int) -> None:
+        """Makes a step durable, then part of the states. If anything stops it, the store decides what counts."""
+        try:
+            if self._store is not None:
+                put_version(self._store, self._engine, step, snapshot, texts)
+            with uninterrupted():
+                self._engine.state.merge(step)
+        except BaseException:
+            self._mark_stale()
+            self._engine.forget()
+            raise
+        self._collect()
+
+    def forget(self) -> None:
+        """Removes versions that need not be kept and are delivered to every sink."""
+        if self._store is not None:
+            self._store.acquire()
+            self._collect()
+
+    def _collect(self) -> None:
+        if self._store is not None:
+            self.needed_from = oldest_needed(self._store, self._engine, self.needed_from)
+            self._store.collect(self._engine.options.keep, self.needed_from)
+
+    # --- versions and sinks ---------------------------------------------------------------------------------
+
+    def versions(self) -> list[int]:
+        """The versions that can be opened."""
+        return self._store.versions() if self._store is not None else [self.version]
+
+    @property
+    def oldest_told(self) -> int:
+        """The oldest version, after that of the first rows, whose events are still kept."""
+        return max(1, self._store.versions_with_change()[0]) if self._store is not None else self.version + 1
+
+    def events_of(self, version: int) -> VersionEvents:
+        """The events of a kept version for sinks. For rulebooks with an outbox."""
+        return events_of(self._store, version, has_outbox=self.has_outbox)
+
+    # --- following, holding, closing ------------------------------------------------------------------------
+
+    def refresh(self) -> list[dict[str, RowChange]] | None:
+        """Brings a rulebook that is only read to the newest version. Returns what each version since then did to the
+        rows; None if everything was read again, because rules or columns changed, or a version in between is not kept
+        any more. O(size of the changes) otherwise."""
+        self._ready()
+        assert self._store is not None
+        newest = Store.open(self._store.directory)
+        changes = changes_between(self._store, newest)
+        self._store.release()
+        if changes is None:
+            self._store = newest
+            self._load()
+            return None
+        merged = [catch_up(self._engine, change) for change in changes]
+        self._store = newest
+        if merged and self._lifecycle is Lifecycle.CURRENT:
+            self._lifecycle = Lifecycle.FOLLOWING
+        return merged
+
+    def hold(self) -> None:
+        """Takes the right to write at once, so that no other process writes meanwhile."""
+        self._require_writable()
+        if self._store is not None:
+            self._store.acquire()
+
+    def _ready(self) -> Engine:
+        if self._lifecycle is Lifecycle.CLOSED:
+            raise StoreError("the rulebook is closed")
+        if self._lifecycle is Lifecycle.STALE:
+            self._read_again()
+        return self._engine
+
+    def _read_again(self) -> None:
+        assert self._store is not None
+        self._store.release()
+        self._store = Store.open(self._store.directory)
+        self._load()
+        self._lifecycle = Lifecycle.CURRENT
+
+    def _mark_stale(self) -> None:
+        if self._store is not None:
+            self._lifecycle = Lifecycle.STALE
+
+    def _require_writable(self) -> None:
+        self._ready()
+        if self._lifecycle is Lifecycle.READ_ONLY:
+            raise StoreError(f"version {self.version} was opened to be looked at; open the rulebook without a version")
+        if self._lifecycle is Lifecycle.FOLLOWING:  # which part of the states is in which files is not known
+            self._read_again()
+
+    def close(self) -> None:
+        """Refuses further use, and lets others write. Everything is durable already."""
+        self._lifecycle = Lifecycle.CLOSED
+        if self._store is not None:
+            self._store.release()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
