@@ -19,7 +19,7 @@ from holdfast.exchange.contract import Below, Contract, NotNull, Unique, shape_o
 from holdfast.exchange.dc_files import parse_dc, read_dcs
 from holdfast.exchange.forms import FORMS, export
 from holdfast.rules.rulefile import RuleEntry
-from holdfast.rules.sql import failing_rows_sql
+from holdfast.rules.sql import SqlOptions, failing_rows_sql
 from holdfast.table.kind import Kind
 from holdfast.table.schema import Column, Schema
 from tests import naive
@@ -92,7 +92,7 @@ def test_failing_rows_are_those_of_the_definition(utc, data, nulls, keyed):
     schema, rows = data.draw(hs.tables(rows=7))
     rule = data.draw(hs.pair_rules(schema))
     try:
-        query = failing_rows_sql(rule, with_id(schema), nulls=nulls, key=ID if keyed else ())
+        query = failing_rows_sql(rule, with_id(schema), SqlOptions(nulls=nulls, key=ID if keyed else ()))
     except RuleError as error:
         assert "cannot compare exactly" in str(error) or (not keyed and "without a key" in str(error))
         return
@@ -106,10 +106,10 @@ def test_a_row_does_not_fail_with_itself(utc):
     """Where nulls differ from each other, a null differs from itself: a row must not be its own partner."""
     utc.register("data", pa.table({"a": [1, 1, 2], "b": pa.array([None, 5, None], pa.int64()), ID: [0, 1, 2]}))
     schema = Schema((Column("a", Kind.INTEGER), Column("b", Kind.INTEGER), Column(ID, Kind.INTEGER)))
-    query = failing_rows_sql("a -> b", schema, nulls="distinct", key=ID)
+    query = failing_rows_sql("a -> b", schema, SqlOptions(nulls="distinct", key=ID))
     assert sorted(row[-1] for row in utc.execute(query).fetchall()) == [0, 1]
     with pytest.raises(RuleError, match="without a key"):
-        failing_rows_sql("a -> b", schema, nulls="distinct")
+        failing_rows_sql("a -> b", schema, SqlOptions(nulls="distinct"))
 
 
 def test_the_sql_export_finds_what_fails(shop):

@@ -238,7 +238,7 @@ def test_depth_is_counted_outside_of_strings(tmp_path_factory, lines, deepest, a
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     first = next((i for i, line in enumerate(lines, start=1) if depth(line) > deepest), None)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("holdfast.table.json_depth._AT_ONCE", at_once)
+        patch.setattr("holdfast.table.json_depth._BLOCK_BYTES", at_once)
         if first is None:
             require_shallow(path, deepest)
         else:

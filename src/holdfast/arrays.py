@@ -1,6 +1,6 @@
-"""Named arrays in one file: an Arrow IPC file with one row and a list column for each array.
+"""Named NumPy arrays as one Arrow IPC file with a single row and a list column for each array.
 
-Any Arrow reader can open it; reading maps the file, and the arrays are views of the mapping.
+Any Arrow reader can open the file. `map_file` memory-maps it, and the arrays are views of the mapping.
 """
 
 from __future__ import annotations
@@ -14,10 +14,13 @@ import pyarrow as pa
 
 Array = npt.NDArray[np.generic]
 Arrays = Mapping[str, Array]
+Flags = npt.NDArray[np.bool_]
+Floats = npt.NDArray[np.float64]
+Positions = npt.NDArray[np.int64]
 
 
 def to_buffer(arrays: Arrays) -> pa.Buffer:
-    """The file's content.
+    """The content of the Arrow IPC file.
 
     >>> from_buffer(to_buffer({"x": np.array([[1, 2], [3, 4]])}))["x"].tolist()
     [[1, 2], [3, 4]]
@@ -37,7 +40,7 @@ def to_buffer(arrays: Arrays) -> pa.Buffer:
 
 
 def from_buffer(buffer: pa.Buffer) -> dict[str, Array]:
-    """The arrays of a file's content, without copying."""
+    """The arrays in the content of a file, as views without a copy."""
     batch = pa.ipc.open_file(buffer).get_batch(0)
     return {field.name: _array(field, batch.column(i)) for i, field in enumerate(batch.schema)}
 
@@ -45,12 +48,12 @@ def from_buffer(buffer: pa.Buffer) -> dict[str, Array]:
 def _array(field: pa.Field, column: pa.LargeListArray) -> Array:
     flat = column.flatten().to_numpy(zero_copy_only=True)
     shape = tuple(int(n) for n in field.metadata[b"shape"].decode().split(",") if n)
-    made: Array = flat.view(np.dtype(field.metadata[b"dtype"].decode())).reshape(shape)
-    return made
+    array: Array = flat.view(np.dtype(field.metadata[b"dtype"].decode())).reshape(shape)
+    return array
 
 
 def map_file(path: Path) -> pa.Buffer:
-    """The content of a file, mapped."""
+    """The memory-mapped content of a file."""
     with pa.memory_map(str(path)) as file:
         return file.read_buffer()
 
@@ -64,6 +67,7 @@ def table_to_buffer(table: pa.Table) -> pa.Buffer:
 
 
 def table_from_buffer(buffer: pa.Buffer | bytes) -> pa.Table:
+    """The inverse of `table_to_buffer`."""
     return pa.ipc.open_stream(buffer).read_all()
 
 
@@ -74,8 +78,8 @@ def joined(states: Mapping[str, Arrays]) -> dict[str, Array]:
 
 def split(arrays: Arrays) -> dict[str, dict[str, Array]]:
     """The inverse of `joined`."""
-    made: dict[str, dict[str, Array]] = {}
-    for name, array in arrays.items():
-        state, _, rest = name.rpartition("/")
-        made.setdefault(state, {})[rest] = array
-    return made
+    states: dict[str, dict[str, Array]] = {}
+    for path, array in arrays.items():
+        state, _, name = path.rpartition("/")
+        states.setdefault(state, {})[name] = array
+    return states

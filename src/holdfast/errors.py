@@ -1,4 +1,4 @@
-"""What went wrong, in words that a user can act on.
+"""The errors that users see, and helpers for their messages.
 
 Every error that bad input can cause is a `HoldfastError`; the command line turns it into exit status 2.
 """
@@ -10,14 +10,14 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 
-HIDDEN = "•••"  # in place of a masked value
-_LEAST_SECRET = 4  # characters: shorter texts occur everywhere
+HIDDEN = "•••"  # replaces a masked value or a secret
+_MIN_SECRET_LENGTH = 4  # replacing shorter texts would garble messages
 _secrets: set[str] = set()
-_hiding: ContextVar[bool] = ContextVar("hiding", default=False)
+_hide_cells: ContextVar[bool] = ContextVar("hide_cells", default=False)
 
 
 class HoldfastError(Exception):
-    """Base of everything Holdfast raises on purpose."""
+    """Base class of all errors that Holdfast raises deliberately."""
 
 
 class ReadError(HoldfastError):
@@ -25,23 +25,23 @@ class ReadError(HoldfastError):
 
 
 class ValueRefused(HoldfastError):
-    """A value that does not fit its column; the message names place, column and value."""
+    """A value that does not fit its column; the message names the location, the column and the value."""
 
 
 class SchemaError(HoldfastError):
-    """Columns that are missing, unknown, of another kind, or of a kind that is not supported."""
+    """Columns that are missing or unknown, or that have an unexpected or unsupported type."""
 
 
 class ChangeRefused(HoldfastError):
-    """A change that contradicts the table: absent rows, duplicate or null keys. Nothing was applied."""
+    """A change that contradicts the table: missing rows, duplicate keys, null keys. Nothing was applied."""
 
 
 class RuleError(HoldfastError):
-    """A rule that cannot be read, is contradictory, or does not fit the schema."""
+    """A rule that cannot be parsed, contradicts itself, or does not fit the schema."""
 
 
 class ParseError(RuleError):
-    """Rule text that does not parse; points at the place.
+    """Rule text that does not parse; the message points at the position.
 
     >>> print(ParseError("a rule", "zip > city", 4))
     expected a rule
@@ -51,40 +51,39 @@ class ParseError(RuleError):
 
     def __init__(self, expected: str, text: str, position: int) -> None:
         self.expected, self.text, self.position = expected, text, position
-        excerpt, place = _excerpt(text, position)
-        super().__init__(f"expected {expected}\n  {excerpt}\n  {' ' * place}^")
+        excerpt, offset = _excerpt(text, position)
+        super().__init__(f"expected {expected}\n  {excerpt}\n  {' ' * offset}^")
 
     @property
     def in_one_line(self) -> str:
-        """The same without the arrow, for lists of messages.
+        """The message on one line, without the arrow.
 
         >>> ParseError("a rule", "zip > city", 4).in_one_line
         "expected a rule at character 5 of 'zip > city'"
         """
-        return (
-            f"expected {self.expected} at character {self.position + 1:,} of {_excerpt(self.text, self.position)[0]!r}"
-        )
+        excerpt, _ = _excerpt(self.text, self.position)
+        return f"expected {self.expected} at character {self.position + 1:,} of {excerpt!r}"
 
 
 def _excerpt(text: str, position: int, before: int = 80, after: int = 80) -> tuple[str, int]:
-    """One line of a text around a place, and where the place is in it; long texts are cut."""
-    start = position - before if position > before else 0
-    dots, rest = "..." if start else "", "..." if position + after < len(text) else ""
-    shown_text = "".join(c if c.isprintable() else " " for c in text[start : position + after])
-    return dots + shown_text + rest, len(dots) + position - start
+    """The text around a position on one line, and the offset of the position in it. Long texts are cut."""
+    start = max(0, position - before)
+    prefix, suffix = "..." if start else "", "..." if position + after < len(text) else ""
+    printable = "".join(c if c.isprintable() else " " for c in text[start : position + after])
+    return prefix + printable + suffix, len(prefix) + position - start
 
 
 class StoreError(HoldfastError):
-    """A rulebook directory that cannot be opened or written."""
+    """A rulebook directory or a file that cannot be opened or written."""
 
 
 class NotAvailable(HoldfastError):
-    """Something that this version, or this installation, does not have."""
+    """A feature that this version or this installation does not have."""
 
 
 @dataclass(frozen=True)
 class Location:
-    """Where a value stands in the input: `sales.csv, row 17`. Rows count from 1, without the header."""
+    """The source of a value in the input: `sales.csv, row 17`. Rows count from 1, without the header."""
 
     source: str
 
@@ -93,53 +92,53 @@ class Location:
 
 
 def shown(value: object, limit: int = 60) -> str:
-    """A value as it appears in a message: quoted, and cut when long.
+    """The `repr` of a value for a message, cut if it is long.
 
     >>> shown("abc"), shown("x" * 80)[-12:]
     ("'abc'", "xxxxxxx... '")
     """
     try:
         text = repr(value)
-    except (ValueError, RecursionError):  # integers of thousands of digits, lists in themselves
+    except (ValueError, RecursionError):  # an integer of thousands of digits, a list that contains itself
         text = f"<{type(value).__name__}>"
     return text if len(text) <= limit else f"{text[: limit - 5]}... {text[-1]}"
 
 
 @contextmanager
 def discreet(hide: bool = True) -> Iterator[None]:
-    """While input is read for a rulebook that masks columns: messages quote no cell, whatever its column."""
-    before = _hiding.set(hide or _hiding.get())
+    """Within this context, messages quote no cells. Used while a rulebook with masked columns reads input."""
+    token = _hide_cells.set(hide or _hide_cells.get())
     try:
         yield
     finally:
-        _hiding.reset(before)
+        _hide_cells.reset(token)
 
 
 def cell(value: object, limit: int = 60) -> str:
-    """A value of the data as it appears in a message; hidden where messages are to be discreet.
+    """A value of the data for a message: as `shown`, or hidden within `discreet`.
 
     >>> with discreet():
     ...     cell("123-45-6789")
     '•••'
     """
-    return HIDDEN if _hiding.get() else shown(value, limit)
+    return HIDDEN if _hide_cells.get() else shown(value, limit)
 
 
 def detail(error: object) -> str:
-    """What another program says went wrong, in one line; it may quote the data."""
-    if _hiding.get():
+    """The message of a library's error on one line; hidden within `discreet`, because it may quote the data."""
+    if _hide_cells.get():
         return "details are hidden, because columns are masked"
     return " ".join(str(error).split()) or type(error).__name__
 
 
 def keep_secret(text: str) -> None:
-    """Messages never show this text from now on."""
-    if len(text) >= _LEAST_SECRET:
+    """Registers a secret: `concealed` removes it from messages from now on."""
+    if len(text) >= _MIN_SECRET_LENGTH:
         _secrets.add(text)
 
 
 def concealed(text: str) -> str:
-    """A message without secrets.
+    """A message with every registered secret replaced.
 
     >>> keep_secret("hunter2hunter2")
     >>> concealed("https://example.org/?token=hunter2hunter2 refused")

@@ -1,4 +1,4 @@
-"""Tables for notebooks: bounded, escaped, sorted by a click on a heading."""
+"""HTML tables for notebooks: bounded, escaped, and sortable by a click on a heading."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from itertools import islice
 
-MOST = 50
-_SORT = (
+MAX_SHOWN_ROWS = 50
+_SORT_SCRIPT = (
     "(function(h){var t=h.closest('table'),b=t.tBodies[0],i=[].indexOf.call(h.parentNode.children,h),"
     "d=h.dataset.d=h.dataset.d==='1'?'-1':'1';"
     "var v=function(r){var x=r.children[i].dataset.v||r.children[i].textContent,n=parseFloat(x);return isNaN(n)?x:n};"
@@ -16,13 +16,13 @@ _SORT = (
 )
 
 
-def html_table(columns: Sequence[str], rows: Iterable[Sequence[object]], total: int, most: int = MOST) -> str:
-    """The first rows of `total` as HTML; names of rules in `code`, numbers to the right.
+def html_table(columns: Sequence[str], rows: Iterable[Sequence[object]], total: int, most: int = MAX_SHOWN_ROWS) -> str:
+    """The first `most` of `total` rows as HTML, with rules in `code` elements and numbers aligned right.
 
     >>> "<td>&lt;b&gt;</td>" in html_table(["x"], [["<b>"]], 1)
     True
     """
-    head = f'<th style="cursor:pointer;text-align:left" onclick="{escape(_SORT)}">'
+    head = f'<th style="cursor:pointer;text-align:left" onclick="{escape(_SORT_SCRIPT)}">'
     heads = "".join(f"{head}{escape(column)}</th>" for column in columns)
     cells = (zip(columns, row, strict=True) for row in islice(rows, most))
     body = "".join(f"<tr>{''.join(_cell(column, value) for column, value in row)}</tr>" for row in cells)

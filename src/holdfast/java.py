@@ -1,7 +1,7 @@
 """Finds a Java for Spark: the user's own, or the runtime of the `jre` extra.
 
-Spark 4.3 starts Java with `--add-modules=jdk.incubator.vector`, a module that the small runtime of the
-`jre` extra does not have; a `bin/java` wrapper of a few lines drops that argument and changes nothing else.
+Spark 4.3 starts Java with `--add-modules=jdk.incubator.vector`. The small runtime of the `jre` extra lacks that
+module, so a short `bin/java` wrapper drops the argument and changes nothing else.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-OLDEST = 17
+OLDEST = 17  # the oldest major version that Spark 4 supports
 
 _WRAPPER = """#!/bin/sh
-# Starts the Java of the jre extra without the one module that it does not have.
+# Starts the Java of the jre extra without the one module that it lacks.
 for argument; do
     shift
     case $argument in
@@ -32,7 +32,7 @@ exec '{java}' "$@"
 
 @dataclass(frozen=True)
 class Java:
-    """A usable Java: what JAVA_HOME should be, its version, and who brought it."""
+    """A usable Java: its JAVA_HOME, its major version, and where it was found."""
 
     home: Path
     version: int
@@ -50,8 +50,8 @@ def _from_java_home() -> Java | None:
 
 
 def _from_path() -> Java | None:
-    found = shutil.which("java")
-    return _checked(Path(found).resolve().parent.parent, "PATH") if found else None
+    java = shutil.which("java")
+    return _checked(Path(java).resolve().parent.parent, "PATH") if java else None
 
 
 def _from_extra() -> Java | None:
@@ -63,21 +63,22 @@ def _from_extra() -> Java | None:
 
 
 def _checked(home: Path, origin: str) -> Java | None:
+    """The Java in `home`; None if it does not run or is too old."""
     version = _version(home / "bin" / "java")
     return Java(home, version, origin) if version is not None and version >= OLDEST else None
 
 
 def _version(java: Path) -> int | None:
     try:
-        done = subprocess.run([str(java), "-version"], capture_output=True, text=True, timeout=60, check=False)
+        process = subprocess.run([str(java), "-version"], capture_output=True, text=True, timeout=60, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return None
-    found = re.search(r'version "(?:1\.)?(\d+)', done.stderr)
-    return int(found.group(1)) if found else None
+    match = re.search(r'version "(?:1\.)?(\d+)', process.stderr)
+    return int(match.group(1)) if match else None
 
 
 def _wrapped(java: Path) -> Path:
-    """A JAVA_HOME whose `bin/java` is the wrapper around `java`; made where it is not there yet."""
+    """A JAVA_HOME whose `bin/java` wraps `java`, created if necessary; Java's own home if nothing can be written."""
     text = _WRAPPER.format(java=java)
     for base in (Path(sys.prefix), Path.home() / ".cache"):
         wrapper = base / "holdfast-jre" / "bin" / "java"

@@ -1,4 +1,4 @@
-"""Files that are made or replaced as a whole, survive a crash, and never follow a link that somebody else put there."""
+"""Creates and replaces files atomically and durably, without following symbolic links."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LOCK = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def write_new(path: Path, data: pa.Buffer | bytes, mode: int = 0o666) -> None:
-    """Makes and syncs a file; FileExistsError where anything has its name, a link too. The umask limits `mode`."""
+    """Creates a file and syncs it. Raises FileExistsError if anything has this path. The umask limits `mode`."""
     with os.fdopen(os.open(path, _NEW, mode), "wb") as file:
         file.write(data)
         file.flush()
@@ -26,18 +26,17 @@ def write_new(path: Path, data: pa.Buffer | bytes, mode: int = 0o666) -> None:
 
 
 def replace_whole(path: Path, data: bytes) -> None:
-    """Replaces a file, or makes it: whole or not at all, durable, and readable by no more people than before.
+    """Replaces or creates a file: atomically, durably, and with the permissions of the file it replaces.
 
-    The content is written and synced under a random name, which is then renamed; a link at `path` is replaced, not
-    followed.
+    The content is written and synced under a random name, then renamed. A link at `path` is replaced, not followed.
     """
     temporary = path.with_name(f".{path.name[:50]}.{secrets.token_hex(8)}")
     try:
-        before = _permissions(path)
+        permissions = _permissions(path)
         try:
-            write_new(temporary, data, 0o666 if before is None else 0o600)
-            if before is not None:
-                temporary.chmod(before)
+            write_new(temporary, data, 0o666 if permissions is None else 0o600)
+            if permissions is not None:
+                temporary.chmod(permissions)
             temporary.replace(path)
         except BaseException:
             with contextlib.suppress(OSError):
@@ -49,16 +48,16 @@ def replace_whole(path: Path, data: bytes) -> None:
 
 
 def _permissions(path: Path) -> int | None:
-    """Those of a file that is there."""
+    """The permissions of a regular file; None if there is no such file."""
     try:
-        found = path.lstat()
+        mode = path.lstat().st_mode
     except FileNotFoundError:
         return None
-    return stat.S_IMODE(found.st_mode) if stat.S_ISREG(found.st_mode) else None
+    return stat.S_IMODE(mode) if stat.S_ISREG(mode) else None
 
 
 def sync_directory(path: Path) -> None:
-    """Makes the names in a directory durable."""
+    """Makes creations, renames and deletions in a directory durable."""
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)
@@ -67,7 +66,7 @@ def sync_directory(path: Path) -> None:
 
 
 def open_lock(path: Path) -> IO[str]:
-    """The file of a lock, made where it is not there; a link in its place is an error."""
+    """Opens a lock file, and creates it if necessary. Raises StoreError if the path is a link."""
     try:
         return os.fdopen(os.open(path, _LOCK, 0o666), "r+", encoding="utf-8", errors="replace")
     except OSError as error:

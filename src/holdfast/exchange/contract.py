@@ -17,7 +17,7 @@ from holdfast.rules.predicate import Cell, Constant, IsNull
 from holdfast.rules.rule import Dc, Ind, Key, Rule
 from holdfast.rules.rulefile import RuleEntry
 from holdfast.rules.sentence import sentence
-from holdfast.rules.sql import failing_rows
+from holdfast.rules.sql import SqlOptions, failing_rows
 from holdfast.table.options import TableOptions
 from holdfast.table.schema import Schema
 from holdfast.workflow.decisions import ACCEPTED, Decisions
@@ -92,14 +92,8 @@ class Contract:
         table, as it is; `escaped`: how the form writes the rest, so that it means the same there."""
         table = self.table_of(entry)
         try:
-            query = failing_rows(
-                entry.value,
-                self.schemas,
-                key=self.tables[table].key,
-                nulls=entry.nulls,
-                dialect=dialect,
-                where=entry.predicates,
-            )
+            options = SqlOptions(self.tables[table].key, entry.nulls, dialect, entry.predicates)
+            query = failing_rows(entry.value, self.schemas, options)
         except RuleError as error:
             self.dropped.append(f"{entry.rule}: {error}")
             return None

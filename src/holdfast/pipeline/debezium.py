@@ -17,8 +17,8 @@ import pyarrow as pa
 
 from holdfast.errors import Location, ReadError, SchemaError, cell, detail, shown
 from holdfast.table.change import DELETE, UPSERT, Feed, Part
+from holdfast.table.effect import Bad
 from holdfast.table.kind import Kind
-from holdfast.table.net import Bad
 from holdfast.table.options import TableOptions
 from holdfast.table.read import Source
 from holdfast.table.schema import Column, Schema, unknown_name

@@ -21,7 +21,7 @@ from holdfast.pipeline.debezium import feeds_of
 from holdfast.pipeline.landing import Applied, Landing, LandingFile, Standing
 from holdfast.store.directory import directory_at
 from holdfast.table.change import CHANGE_TYPE, DELETE, UPSERT, Feed, Part, read_feed
-from holdfast.table.net import Bad
+from holdfast.table.effect import Bad
 from holdfast.table.options import TableOptions
 from holdfast.table.read import Source
 

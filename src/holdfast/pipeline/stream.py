@@ -28,7 +28,7 @@ from holdfast.store.interrupt import stopping
 from holdfast.store.marks import Marks
 from holdfast.store.store import Store
 from holdfast.table.change import Feed
-from holdfast.table.net import Bad
+from holdfast.table.effect import Bad
 from holdfast.table.read import schema_of
 from holdfast.workflow.decisions import ACCEPTED, FILE, adopt, decided_at, file_of, write
 

@@ -16,7 +16,7 @@ from holdfast.rulebook.outcome import Outcome
 from holdfast.store.log import Log, Record
 from holdfast.store.step import Step
 from holdfast.table.change import Part
-from holdfast.table.net import Bad, Effect
+from holdfast.table.effect import Bad, Effect
 from holdfast.table.row_change import RowChange
 from holdfast.table.schema import Schema, column_of_type_text
 from holdfast.table.widen import widened

@@ -36,7 +36,7 @@ from holdfast.store.interrupt import uninterrupted
 from holdfast.store.step import Step
 from holdfast.store.store import Store
 from holdfast.table.change import Changes, by_table
-from holdfast.table.net import Bad
+from holdfast.table.effect import Bad
 from holdfast.table.options import Names
 from holdfast.table.row_change import RowChange
 

@@ -15,7 +15,8 @@ from holdfast.rulebook.options import BookOptions, Resources
 from holdfast.rulebook.state import BookState, Facts
 from holdfast.rules.rulefile import RuleEntry
 from holdfast.store.log import Record
-from holdfast.table.net import Effect, Planner
+from holdfast.table.effect import Effect
+from holdfast.table.net import Planner
 from holdfast.table.rows import Rows
 from holdfast.violations.delta import ViolationDelta
 from holdfast.violations.detect import CheckedRule, Detector

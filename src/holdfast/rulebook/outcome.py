@@ -7,7 +7,7 @@ from html import escape
 
 from holdfast.html_table import html_table
 from holdfast.rules.change import RuleChange
-from holdfast.table.net import Bad, Drift
+from holdfast.table.effect import Bad, Drift
 from holdfast.violations.listing import BatchViolations, RuleNames
 
 

@@ -8,6 +8,7 @@ from copy import copy
 from decimal import Decimal
 
 from holdfast.errors import RuleError, SchemaError, shown
+from holdfast.rules.nulls import Nulls
 from holdfast.rules.operator import Op
 from holdfast.rules.predicate import Cell, Compare, Predicate
 from holdfast.rules.rule import Dc, Ind, Rule, as_dc
@@ -16,14 +17,14 @@ from holdfast.table.kind import Kind
 from holdfast.table.schema import Column, Schema, unknown_name
 
 Schemas = Mapping[str, Schema]
-POLICIES = ("equal", "distinct", "sql")
 
 
-def require_policy(nulls: str) -> str:
-    """The name of a null policy, or an error that lists them."""
-    if nulls not in POLICIES:
-        raise RuleError(f"{shown(nulls)} is not one of the null policies {', '.join(POLICIES)}")
-    return nulls
+def require_policy(nulls: str) -> Nulls:
+    """The null policy with this name; RuleError if there is none."""
+    try:
+        return Nulls(nulls)
+    except ValueError:
+        raise RuleError(f"{shown(nulls)} is not one of the null policies {', '.join(Nulls)}") from None
 
 
 def table_of(rule: Rule, schemas: Schemas) -> str:

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from holdfast.html_table import MOST, html_table
+from holdfast.html_table import MAX_SHOWN_ROWS, html_table
 from holdfast.rules.masks import Masks, has, mask_of, sizes, unpack, words_for
 from holdfast.rules.names import Rank, by_name, by_position
 from holdfast.rules.operator import Op, Weak
@@ -274,7 +274,7 @@ class RuleSet:
                 for block in self.blocks
                 for rule, text, error, _ in block.with_details()
             ),
-            MOST,
+            MAX_SHOWN_ROWS,
         )
         return html_table(["kind", "rule", "error", "sentence"], shown, len(self))
 

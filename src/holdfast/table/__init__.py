@@ -1,1 +1,1 @@
-"""Tables as codes: schemas, readers, encoding, changes, row ids and keys."""
+"""Tables as integer codes: schemas, readers, encoding, changes, row ids and keys."""

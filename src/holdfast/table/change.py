@@ -1,4 +1,4 @@
-"""What a user says changed: inserts, deletes and updates of one table, or an ordered feed of them."""
+"""Changes as users give them: inserts, deletes and updates of one table, or an ordered feed of row changes."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from holdfast.arrays import Positions
 from holdfast.errors import HoldfastError, Location, ReadError, SchemaError, cell, shown
 from holdfast.table.options import TableOptions
 from holdfast.table.read import JSON_NAMES, LONE_NAME, RowsSource, Source, read, read_json_texts
@@ -19,16 +20,16 @@ from holdfast.table.schema import unknown_name
 
 CHANGE_TYPE, BATCH, TABLE = "_change_type", "_batch", "_table"
 CHANGE_TYPES = ("insert", "delete", "update_preimage", "update_postimage")
-INSERT, DELETE, BEFORE, AFTER, UPSERT = range(5)  # the last one: only of sources that do not say which of both it is
+INSERT, DELETE, BEFORE, AFTER, UPSERT = range(5)  # UPSERT: for sources that do not distinguish insert and update
 
 
 @dataclass(frozen=True)
 class Change:
-    """Rows that come and rows that go, in any form that is a table.
+    """Inserts, deletes and updates of one table, each in any form that `read` accepts.
 
-    A delete names rows by key, or by full value where no key was declared. `updates` is (before, after), row by
-    row. Deletes apply before updates before inserts; an equal delete and insert cancel. A few rows may be given as a
-    list of mappings, or of tuples in the order of the columns (of the key, in a delete by key).
+    A delete names rows by key, or by full value if no key was declared. `updates` is (before, after), row by row.
+    Deletes apply first, then updates, then inserts; an equal delete and insert cancel. Rows may also be a list of
+    mappings, or of tuples in the order of the columns (in a delete by key, of the key columns).
     """
 
     inserts: Any = None
@@ -37,25 +38,25 @@ class Change:
     table: str | None = None
 
     def parts(self, options: TableOptions) -> list[Part]:
-        """The change as signed rows in the order in which they apply."""
-        made: list[Part] = []
+        """The parts of the change in the order in which they apply."""
+        parts: list[Part] = []
         names = options.schema.names
         if self.deletes is not None:
-            known = options.key if _are_keys(self.deletes, options) else names
-            made.append(Part.of(read(self.deletes, self._label("deletes"), known), "delete"))
+            delete_names = options.key if _are_keys(self.deletes, options) else names
+            parts.append(Part.of(read(self.deletes, self._label("deletes"), delete_names), "delete"))
         if self.updates is not None:
             before, after = (read(side, self._label("updates"), names) for side in self.updates)
-            made.append(Part.of_updates(before, after))
+            parts.append(Part.of_updates(before, after))
         if self.inserts is not None:
-            made.append(Part.of(read(self.inserts, self._label("inserts"), names), "insert"))
-        return made
+            parts.append(Part.of(read(self.inserts, self._label("inserts"), names), "insert"))
+        return parts
 
-    def _label(self, what: str) -> str:
-        return f"{self.table or LONE_NAME}, {what}"
+    def _label(self, field: str) -> str:
+        return f"{self.table or LONE_NAME}, {field}"
 
 
 def _are_keys(rows: Any, options: TableOptions) -> bool:
-    """Whether a list of tuples has keys in it rather than whole rows."""
+    """Whether `rows` is a list of keys rather than of whole rows."""
     if not options.key or not isinstance(rows, list | tuple):
         return False
     return all(isinstance(row, tuple) and len(row) == len(options.key) for row in rows)
@@ -63,18 +64,18 @@ def _are_keys(rows: Any, options: TableOptions) -> bool:
 
 @dataclass(frozen=True)
 class Part:
-    """Rows with one change type each, in the order in which they apply.
+    """Rows in the order in which they apply, each with a change type.
 
-    `types` are positions in CHANGE_TYPES; `partner` is, for each half of an update, where its other half stands.
-    `all_of` is the type that all rows have, where they have one.
+    `types` are positions in CHANGE_TYPES; `all_of` is the common type of all rows, if there is one. `partner` is the
+    row with the other half of the same update, or -1.
     """
 
     source: Source
     count: int
     given_types: npt.NDArray[np.int8] | None = None
-    given_partner: npt.NDArray[np.int64] | None = None
+    given_partner: Positions | None = None
     all_of: str | None = None
-    by_key: bool = False  # of rows that go only the key is sure
+    by_key: bool = False  # only the key of a deleted row is reliable
 
     @property
     def types(self) -> npt.NDArray[np.int8]:
@@ -84,7 +85,7 @@ class Part:
         return np.full(self.count, CHANGE_TYPES.index(self.all_of), dtype=np.int8)
 
     @property
-    def partner(self) -> npt.NDArray[np.int64]:
+    def partner(self) -> Positions:
         return np.full(self.count, -1) if self.given_partner is None else self.given_partner
 
     @classmethod
@@ -94,7 +95,7 @@ class Part:
 
     @classmethod
     def by_keys(cls, source: Source, types: npt.NDArray[np.int8]) -> Part:
-        """Rows that go by their key, and rows that come or replace what has their key, in order."""
+        """Deletes by key and upserts, in order."""
         return cls(source, len(types), types, by_key=True)
 
     @classmethod
@@ -105,40 +106,42 @@ class Part:
 
     @classmethod
     def of_updates(cls, before: Source, after: Source) -> Part:
-        """All rows before, then all rows after: keys may be exchanged among the rows of one change."""
+        """All rows before, then all rows after, so that rows of one change may exchange their keys."""
         count = before.table.num_rows
         if after.table.num_rows != count:
-            raise SchemaError(f"an update has {count} rows before and {after.table.num_rows} after; they go by pairs")
+            raise SchemaError(
+                f"an update has {count} rows before and {after.table.num_rows} after; both must match row by row"
+            )
         names = before.table.column_names
         if set(names) != set(after.table.column_names):
-            odd = sorted(set(names) ^ set(after.table.column_names))[0]
-            raise SchemaError(f"{before.place.source}: column {shown(odd)} stands on one side of the update only")
+            unmatched = sorted(set(names) ^ set(after.table.column_names))[0]
+            raise SchemaError(f"{before.place.source}: column {shown(unmatched)} stands on one side of the update only")
         columns = after.table.select(names)
         try:
             both = pa.concat_tables([before.table, columns], promote_options="permissive")
         except pa.ArrowTypeError:
-            raise SchemaError(f"{before.place.source}: {_odd_types(before.table.schema, columns.schema)}") from None
+            raise SchemaError(f"{before.place.source}: {_type_conflict(before.table.schema, columns.schema)}") from None
         place = _ChosenRows(before.place.source, np.tile(np.arange(count), 2))
         types = np.repeat(np.array([BEFORE, AFTER], dtype=np.int8), count)
         partner = np.roll(np.arange(2 * count), count)
         return cls(Source(before.name, both, place, before.textual), 2 * count, types, partner)
 
 
-def _odd_types(before: pa.Schema, after: pa.Schema) -> str:
-    """Which column has types before and after an update that nothing has in common."""
+def _type_conflict(before: pa.Schema, after: pa.Schema) -> str:
+    """Names the column whose types before and after an update have no common type."""
     for old, new in zip(before, after, strict=True):
         try:
             pa.unify_schemas([pa.schema([old]), pa.schema([new])], promote_options="permissive")
         except pa.ArrowTypeError:
             return f"column {shown(old.name)} is {old.type} before the update and {new.type} after it"
-    return "the types before and after the update do not go together"
+    return "the types before and after the update are incompatible"
 
 
 @dataclass(frozen=True)
 class _ChosenRows(Location):
-    """Rows of a selection, named by where they stand in the whole input."""
+    """The location of selected rows, by their number in the whole input."""
 
-    rows: npt.NDArray[np.int64]
+    rows: Positions
 
     def row(self, index: int) -> str:
         return super().row(int(self.rows[index]))
@@ -146,9 +149,9 @@ class _ChosenRows(Location):
 
 @dataclass(frozen=True)
 class Feed:
-    """An ordered list of row changes of one table: a change file, Delta's change data feed, Debezium.
+    """An ordered list of row changes of one table: a change file, Delta's change data feed, Debezium events.
 
-    Equal to a `Change` in use; it is first reduced to its net effect.
+    Can be used wherever a `Change` can; only its net effect is applied.
     """
 
     part: Part
@@ -159,10 +162,10 @@ class Feed:
 
 
 def read_feed(data: Any, *, batch: str | None = None) -> list[tuple[str | None, list[Feed]]]:
-    """The batches of a change table: (batch id, one feed per table), in order. All are looked at before any is given.
+    """The batches of a change table, in order: (batch id, one feed per table). All batches are validated first.
 
-    The table has `_change_type` and optionally `_batch` and `_table`; other columns that begin with `_` are
-    ignored metadata. A batch may not come back once another one has begun.
+    The table has a column `_change_type` and optionally `_batch` and `_table`. Other columns that begin with `_` are
+    metadata and ignored. The rows of a batch must be adjacent.
     """
     is_json = isinstance(data, str | Path) and str(data).lower().endswith(JSON_NAMES)
     source = read_json_texts(Path(data)) if is_json else read(data)
@@ -172,12 +175,12 @@ def read_feed(data: Any, *, batch: str | None = None) -> list[tuple[str | None, 
             f"{source.place.source}: a change table needs a column {CHANGE_TYPE} ({', '.join(CHANGE_TYPES)})"
         )
     return [
-        (name, [_feed(source, target, rows[at]) for target, at in _by_table(source.place, table, rows)])
-        for name, rows in _runs(source, table, batch)
+        (name, [_feed(source, target, rows[at]) for target, at in _rows_by_table(source.place, table, rows)])
+        for name, rows in _rows_by_batch(source, table, batch)
     ]
 
 
-def _runs(source: Source, table: pa.Table, batch: str | None) -> Iterator[tuple[str | None, npt.NDArray[np.int64]]]:
+def _rows_by_batch(source: Source, table: pa.Table, batch: str | None) -> Iterator[tuple[str | None, Positions]]:
     rows = np.arange(table.num_rows)
     if BATCH not in table.column_names:
         yield batch, rows
@@ -186,17 +189,16 @@ def _runs(source: Source, table: pa.Table, batch: str | None) -> Iterator[tuple[
     codes = names.combine_chunks().dictionary_encode()
     if codes.null_count:
         raise ReadError(f"{source.place.row(int(pc.index(names.is_null(), True).as_py()))}: the {BATCH} is empty")
-    at = codes.indices.to_numpy()
-    starts = np.flatnonzero(np.diff(at, prepend=-1))
-    if len(np.unique(at[starts])) < len(starts):
+    indices = codes.indices.to_numpy()
+    starts = np.flatnonzero(np.diff(indices, prepend=-1))
+    if len(np.unique(indices[starts])) < len(starts):
         raise ReadError(f"{source.place.source}: the rows of a {BATCH} must stand together")
-    for start, rows_of in zip(starts, np.split(rows, starts[1:]), strict=True):
-        yield codes.dictionary[int(at[start])].as_py(), rows_of
+    for start, batch_rows in zip(starts, np.split(rows, starts[1:]), strict=True):
+        yield codes.dictionary[int(indices[start])].as_py(), batch_rows
 
 
-def _by_table(
-    place: Location, table: pa.Table, rows: npt.NDArray[np.int64]
-) -> Iterator[tuple[str | None, npt.NDArray[np.int64]]]:
+def _rows_by_table(place: Location, table: pa.Table, rows: Positions) -> Iterator[tuple[str | None, Positions]]:
+    """The tables that `rows` are about, each with the positions of its rows within `rows`."""
     if TABLE not in table.column_names:
         yield None, np.arange(len(rows))
         return
@@ -207,44 +209,45 @@ def _by_table(
         yield name, np.flatnonzero(codes.indices.to_numpy(zero_copy_only=False) == i)
 
 
-def _feed(source: Source, table: str | None, rows: npt.NDArray[np.int64]) -> Feed:
+def _feed(source: Source, table: str | None, rows: Positions) -> Feed:
     chosen = source.table.take(rows)
     types = _types(source.place, chosen.column(CHANGE_TYPE), rows)
     _require_pairs(source.place, types, rows)
     names = [name for name in chosen.column_names if not name.startswith("_")]
     place, shared = _ChosenRows(source.place.source, rows), TABLE in source.table.column_names
-    part = Source(source.name, chosen.select(names), place, source.textual, shared)
-    return Feed(Part.in_order(part, types), table)
+    feed_source = Source(source.name, chosen.select(names), place, source.textual, shared)
+    return Feed(Part.in_order(feed_source, types), table)
 
 
-def _types(place: Location, values: pa.ChunkedArray, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int8]:
-    known = pc.index_in(values.cast(pa.string()), pa.array(CHANGE_TYPES))
-    if known.null_count:
-        at = int(pc.index(known.is_null(), True).as_py())
+def _types(place: Location, values: pa.ChunkedArray, rows: Positions) -> npt.NDArray[np.int8]:
+    types = pc.index_in(values.cast(pa.string()), pa.array(CHANGE_TYPES))
+    if types.null_count:
+        at = int(pc.index(types.is_null(), True).as_py())
         raise ReadError(
             f"{place.row(int(rows[at]))}: {cell(values[at].as_py())} is not a {CHANGE_TYPE}; "
             f"one of {', '.join(CHANGE_TYPES)} is expected"
         )
-    return np.asarray(known.to_numpy().astype(np.int8))
+    return np.asarray(types.to_numpy().astype(np.int8))
 
 
-def _require_pairs(place: Location, types: npt.NDArray[np.int8], rows: npt.NDArray[np.int64]) -> None:
-    """Every preimage is directly followed by its postimage, and every postimage has one."""
+def _require_pairs(place: Location, types: npt.NDArray[np.int8], rows: Positions) -> None:
+    """Raises an error unless each preimage is directly followed by a postimage, and each postimage follows one."""
     before = np.append(types == BEFORE, False)
     after = np.append(types == AFTER, False)
-    alone = np.flatnonzero(before[:-1] & ~after[1:])
-    orphan = np.flatnonzero(after[:-1] & ~np.roll(before, 1)[:-1])
-    for places, missing in ((alone, "update_postimage after it"), (orphan, "update_preimage before it")):
-        if len(places):
-            raise ReadError(f"{place.row(int(rows[places[0]]))}: there is no {missing}")
+    lone_preimages = np.flatnonzero(before[:-1] & ~after[1:])
+    lone_postimages = np.flatnonzero(after[:-1] & ~np.roll(before, 1)[:-1])
+    partners = ("update_postimage after it", "update_preimage before it")
+    for lone, partner in zip((lone_preimages, lone_postimages), partners, strict=True):
+        if len(lone):
+            raise ReadError(f"{place.row(int(rows[lone[0]]))}: there is no {partner}")
 
 
 Changes = Change | Feed | Sequence[Change | Feed]
 
 
 def by_table(changes: Changes, tables: Mapping[str, TableOptions]) -> dict[str, list[Part]]:
-    """The parts of one batch by table, each table once; a change without a name means the only table."""
-    made: dict[str, list[Part]] = {}
+    """The parts of one batch by table. A change that names no table is for the only table."""
+    parts: dict[str, list[Part]] = {}
     listed = [changes] if isinstance(changes, Change | Feed) else changes
     if not isinstance(listed, Sequence) or not all(isinstance(change, Change | Feed) for change in listed):
         raise HoldfastError(f"a batch is a Change or a list of changes, not {shown(changes)}")
@@ -256,5 +259,5 @@ def by_table(changes: Changes, tables: Mapping[str, TableOptions]) -> dict[str, 
             name = next(iter(tables))
         if name not in tables:
             raise SchemaError(unknown_name("table", name, list(tables)))
-        made.setdefault(name, []).extend(change.parts(tables[name]))
-    return made
+        parts.setdefault(name, []).extend(change.parts(tables[name]))
+    return parts

@@ -1,10 +1,10 @@
 """Exact comparison of columns of different kinds, and of columns with literals.
 
-Two numeric columns meet on the coarser of their grids (integers, or decimals of the smaller scale; floats are the
-finest): a value m of the coarse grid becomes 2m, a value v of the fine one 2 floor(v) + [v is between two grid
-points]. Beyond 2^61, where 2m would not fit, floats are the coarser grid, and both sides take their places among them.
-These derived codes have the order of the values and are made for one comparison. A date meets a timestamp as its
-midnight UTC.
+Two numeric columns are compared on the coarser of their grids: integers, or decimals of the smaller scale; floats are
+the finest grid. A value m of the coarse grid becomes 2m; a value v of the fine grid becomes
+2 floor(v) + [v is between two grid points]. Beyond 2^61, where 2m does not fit 64 bits, floats are the coarser grid,
+and both sides become positions among the floats. The derived codes have the order of the values and serve one
+comparison only. A date is compared with a timestamp as its midnight UTC.
 """
 
 from __future__ import annotations
@@ -17,33 +17,32 @@ from fractions import Fraction
 from functools import lru_cache
 
 import numpy as np
-import numpy.typing as npt
 
+from holdfast.arrays import Flags, Floats
 from holdfast.errors import RuleError, SchemaError, shown
 from holdfast.table.dictionary import NULL, Codes, TextDictionary
-from holdfast.table.encode import MICROSECONDS_PER_DAY
+from holdfast.table.encoders import MICROSECONDS_PER_DAY
 from holdfast.table.floats import float_codes, float_values
-from holdfast.table.kind import Kind
+from holdfast.table.kind import Kind, LiteralValue
 from holdfast.table.parse import parse_one
 from holdfast.table.schema import Column
 
-LIMIT = 2**61
-_OUTSIDE = 2**63 - 1
+LIMIT = 2**61  # the largest value whose double is a code
+_OUTSIDE = 2**63 - 1  # the code of values beyond all codes
 _FARTHEST = 2.0**64  # above all integers and decimals
-Floats = npt.NDArray[np.float64]
-Literal = bool | Decimal | str | date | datetime
 
 
 def comparable(left: Column, right: Column) -> bool:
+    """Whether values of the two columns can be compared."""
     return left.kind.group == right.kind.group
 
 
-Form = int | str | None  # how a column's codes are derived: None as they are, a scale, or microseconds
+Form = int | str | None  # of derived codes: None (unchanged), a scale, or MICROSECONDS
 MICROSECONDS = "us"
 
 
 def meeting(left: Column, right: Column) -> tuple[Form, Form]:
-    """In which form the codes of two columns compare as their values do."""
+    """The forms in which the codes of two columns compare as their values do."""
     if not comparable(left, right):
         sides = [f"{shown(c.name)} ({c.type_text})" for c in (left, right)]
         raise SchemaError(f"column {sides[0]} cannot be compared with {sides[1]}")
@@ -57,14 +56,14 @@ def meeting(left: Column, right: Column) -> tuple[Form, Form]:
 
 
 def derived(column: Column, codes: Codes, form: Form) -> Codes:
-    """The codes of a column in a form of `meeting`. O(n); decimal against float goes value by value."""
+    """The codes of a column in a form of `meeting`. O(n); floats compared with decimals are converted one by one."""
     if form is None:
         return codes
     return _microseconds(column, codes) if isinstance(form, str) else _on_grid(column, codes, form)
 
 
 def common_codes(left: Column, left_codes: Codes, right: Column, right_codes: Codes) -> tuple[Codes, Codes]:
-    """Codes of both columns that compare as the values do.
+    """Derived codes of two columns that compare as their values do.
 
     >>> whole, half = Column("a", Kind.INTEGER), Column("b", Kind.FLOAT)
     >>> a, b = common_codes(whole, np.array([2, 3]), half, float_codes(np.array([2.0, 2.5])))
@@ -76,20 +75,21 @@ def common_codes(left: Column, left_codes: Codes, right: Column, right_codes: Co
 
 
 def _on_grid(column: Column, codes: Codes, scale: int) -> Codes:
-    """2 floor(v) + [v is between grid points], in units of the grid; or, beyond the limit, the place among floats."""
+    """2 floor(v) + [v is between grid points], in units of the grid; beyond the limit, the position among floats."""
     null = codes == NULL
-    known = np.where(null, 0, codes)
+    filled = np.where(null, 0, codes)
     if column.kind is Kind.FLOAT:
-        doubled = _floats_on_grid(float_values(known), scale)
+        doubled = _floats_on_grid(float_values(filled), scale)
     elif column.scale == scale:
-        doubled = _grid_points(known, scale)
+        doubled = _grid_points(filled, scale)
     else:
         step = 10 ** (column.scale - scale)
-        doubled = 2 * (known // step) + (known % step != 0)
+        doubled = 2 * (filled // step) + (filled % step != 0)
     return np.where(null, NULL, doubled)
 
 
 def _grid_points(codes: Codes, scale: int) -> Codes:
+    """2m for each m; beyond the limit, the position among floats."""
     far = np.flatnonzero(np.abs(codes) > LIMIT)
     doubled: Codes = 2 * codes
     if len(far):
@@ -99,7 +99,7 @@ def _grid_points(codes: Codes, scale: int) -> Codes:
 
 
 def _floats_on_grid(values: Floats, scale: int) -> Codes:
-    """O(n); value by value where the grid has decimals."""
+    """2 floor(v) + [v is between grid points]. O(n); one value at a time if the grid has decimals."""
     exact = [Fraction(v) * 10**scale if abs(v) < _FARTHEST else None for v in values.tolist()] if scale else []
     near = np.array([e is not None and abs(e) <= LIMIT for e in exact], bool) if scale else np.abs(values) <= LIMIT
     floor = np.floor(np.where(near, values, 0.0))
@@ -111,16 +111,19 @@ def _floats_on_grid(values: Floats, scale: int) -> Codes:
     return doubled
 
 
-def _far(below: Floats, between: npt.NDArray[np.bool_], scale: int) -> Codes:
-    """The places of sizes beyond the limit, by the largest float that is not above each, and whether it is below it."""
+def _far(below: Floats, between: Flags, scale: int) -> Codes:
+    """The codes of absolute values beyond the limit.
+
+    `below` is the largest float not above the value; `between` says whether the value lies above that float.
+    """
     last = float_codes(_floats_below(np.array([LIMIT]), scale)[0])[0]
     inside = below < _FARTHEST
     away = float_codes(np.where(inside, below, _FARTHEST)) - last
     return np.asarray(np.where(inside, 2 * LIMIT + 2 + 2 * away + between, _OUTSIDE), np.int64)
 
 
-def _floats_below(codes: Codes, scale: int) -> tuple[Floats, npt.NDArray[np.bool_]]:
-    """For positive codes of a scale: the largest float that is not above the value, and whether it is not the value."""
+def _floats_below(codes: Codes, scale: int) -> tuple[Floats, Flags]:
+    """For positive codes: the largest float not above the value, and whether the value lies above that float."""
     if scale:
         distinct, inverse = np.unique(codes, return_inverse=True)
         values = [Fraction(code, 10**scale) for code in distinct.tolist()]
@@ -140,25 +143,29 @@ def _float_below(value: Fraction) -> float:
 
 
 def _microseconds(column: Column, codes: Codes) -> Codes:
-    """Days that no timestamp reaches are beyond all of them: the first and last timestamps move to make room."""
-    null, known = codes == NULL, np.where(codes == NULL, 0, codes)
+    """Dates and timestamps as microseconds.
+
+    A date beyond all timestamps gets the outermost code; the outermost timestamps move inward to make room for it.
+    """
+    null = codes == NULL
+    filled = np.where(null, 0, codes)
     if column.kind is Kind.TIMESTAMP:
-        return np.where(null, NULL, np.clip(known, 1 - _OUTSIDE, _OUTSIDE - 1))
-    beyond = np.abs(known) > _OUTSIDE // MICROSECONDS_PER_DAY
-    microseconds = np.where(beyond, 0, known) * MICROSECONDS_PER_DAY
-    return np.where(null, NULL, np.where(beyond, np.sign(known) * _OUTSIDE, microseconds))
+        return np.where(null, NULL, np.clip(filled, 1 - _OUTSIDE, _OUTSIDE - 1))
+    beyond = np.abs(filled) > _OUTSIDE // MICROSECONDS_PER_DAY
+    microseconds = np.where(beyond, 0, filled) * MICROSECONDS_PER_DAY
+    return np.where(null, NULL, np.where(beyond, np.sign(filled) * _OUTSIDE, microseconds))
 
 
 @dataclass(frozen=True)
 class Mark:
-    """Where a literal stands among a column's codes: at `code`, or, if not `exact`, just above it."""
+    """The position of a literal among a column's codes: at `code`, or just above it if not `exact`."""
 
     code: int
     exact: bool
 
 
-def mark(column: Column, literal: Literal, dictionary: TextDictionary | None = None) -> Mark:
-    """The place of a literal in the column's order. A number meets a float column as the nearest float.
+def mark(column: Column, literal: LiteralValue, dictionary: TextDictionary | None = None) -> Mark:
+    """The position of a literal in the column's order. In a float column, a number becomes the nearest float.
 
     >>> mark(Column("age", Kind.INTEGER), Decimal("1.5"))
     Mark(code=1, exact=False)
@@ -169,20 +176,16 @@ def mark(column: Column, literal: Literal, dictionary: TextDictionary | None = N
 
 
 @lru_cache
-def _fixed_mark(column: Column, literal: Literal, _: bool) -> Mark:
-    """For literals whose place never moves; the third argument tells true from 1."""
+def _fixed_mark(column: Column, literal: LiteralValue, _: bool) -> Mark:
+    """The position of a literal other than text. The third argument makes true and 1 different cache keys."""
     if isinstance(literal, bool):
-        return _only(Kind.BOOLEAN, column, literal, int(literal))
+        if column.kind is not Kind.BOOLEAN:
+            raise _misfit(column, literal)
+        return Mark(int(literal), True)
     if isinstance(literal, Decimal):
         return _number_mark(column, literal)
     assert not isinstance(literal, str)
     return _moment_mark(column, literal)
-
-
-def _only(kind: Kind, column: Column, literal: Literal, code: int) -> Mark:
-    if column.kind is not kind:
-        raise _misfit(column, literal)
-    return Mark(code, True)
 
 
 def _number_mark(column: Column, literal: Decimal) -> Mark:
@@ -219,5 +222,5 @@ def _moment_mark(column: Column, literal: date | datetime) -> Mark:
     return Mark(microseconds // MICROSECONDS_PER_DAY, microseconds % MICROSECONDS_PER_DAY == 0)
 
 
-def _misfit(column: Column, literal: Literal) -> RuleError:
+def _misfit(column: Column, literal: LiteralValue) -> RuleError:
     return RuleError(f"column {shown(column.name)} is {column.type_text}: it cannot be compared with {shown(literal)}")

@@ -1,7 +1,7 @@
-"""A few rows of plain Python values, straight to codes: for changes of one row, where Arrow costs most of the time.
+"""Encodes a few rows of plain Python values without Arrow, whose overhead dominates changes of a single row.
 
-Only what is plainly of its column's type is taken; anything else is left to `encode_table`, which knows all types and
-all reasons to refuse. Where both answer, they answer the same (tested).
+Only values of exactly the column's Python type are encoded. Anything else is left to `encode_table`, which supports
+all types and explains refusals. Both give the same codes (tested).
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from holdfast.table.schema import Column, Schema
 
 MAX_FAST_ROWS = 16
 
-_LARGEST = (1 << 63) - 1
+_MAX_CODE = (1 << 63) - 1
 _NAN_CODE = 0x7FF8000000000000
 _EPOCH, _EPOCH_DAY = datetime(1970, 1, 1, tzinfo=UTC), date(1970, 1, 1).toordinal()
 
-Encode = Callable[[object], int | None]
+Encode = Callable[[object], int | None]  # None: not a plain value
 
 
 class FewRows:
@@ -41,7 +41,7 @@ class FewRows:
         self._encoders = [None if c.kind is Kind.TEXT else _encoder(c) for c in schema.columns]
 
     def encode(self, rows: Sequence[tuple[object, ...]]) -> Codes | None:
-        """codes[column, row], or None where a value is not plain. New texts are added only if all values are."""
+        """codes[column, row]; None if a value is not plain. Then no text is added to the dictionary."""
         codes: list[int] = []
         texts: list[str] = []
         places: list[int] = []
@@ -60,13 +60,13 @@ class FewRows:
                     codes.append(0)
                 else:
                     return None
-        made = np.array(codes, np.int64)
+        flat = np.array(codes, np.int64)
         if texts:
-            dictionary = self._dictionary.encode_texts(texts)
-            if dictionary is None:
+            text_codes = self._dictionary.encode_texts(texts)
+            if text_codes is None:
                 return None
-            made[places] = dictionary
-        return np.ascontiguousarray(made.reshape(len(rows), self._width).T)
+            flat[places] = text_codes
+        return np.ascontiguousarray(flat.reshape(len(rows), self._width).T)
 
 
 def _encoder(column: Column) -> Encode:
@@ -76,7 +76,7 @@ def _encoder(column: Column) -> Encode:
 
 
 def _integer(value: object) -> int | None:
-    return value if type(value) is int and -_LARGEST <= value <= _LARGEST else None
+    return value if type(value) is int and -_MAX_CODE <= value <= _MAX_CODE else None
 
 
 def _float(value: object) -> int | None:
@@ -85,7 +85,7 @@ def _float(value: object) -> int | None:
     if value != value:
         return _NAN_CODE
     (bits,) = struct.unpack("<q", struct.pack("<d", value + 0.0))
-    return bits ^ _LARGEST if bits < 0 else int(bits)
+    return bits ^ _MAX_CODE if bits < 0 else int(bits)
 
 
 def _boolean(value: object) -> int | None:
@@ -107,9 +107,9 @@ def _decimals(factor: int) -> Encode:
     def encode(value: object) -> int | None:
         if type(value) is not Decimal or not value.is_finite() or abs(value.adjusted()) > 40:
             return None
-        above, below = value.as_integer_ratio()
-        scaled, rest = divmod(above * factor, below)
-        return scaled if rest == 0 and abs(scaled) <= _LARGEST else None
+        numerator, denominator = value.as_integer_ratio()
+        scaled, rest = divmod(numerator * factor, denominator)
+        return scaled if rest == 0 and abs(scaled) <= _MAX_CODE else None
 
     return encode
 

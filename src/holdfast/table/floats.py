@@ -1,16 +1,18 @@
-"""Floats as integers of the same order."""
+"""Floats as 64-bit integers of the same order."""
 
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
+
+from holdfast.arrays import Floats
+from holdfast.table.dictionary import Codes
 
 _BELOW_SIGN = np.int64(0x7FFFFFFFFFFFFFFF)
 _NAN_CODE = np.int64(0x7FF8000000000000)
 
 
-def float_codes(values: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
-    """Order-preserving bits: -inf < ... < -0.0 = 0.0 < ... < inf < NaN = NaN.
+def float_codes(values: Floats) -> Codes:
+    """The order-preserving code of each float: -inf < ... < -0.0 = 0.0 < ... < inf < NaN = NaN.
 
     >>> codes = float_codes(np.array([-np.inf, -1.5, -0.0, 0.0, 2.0, np.inf, np.nan]))
     >>> bool((np.diff(codes) >= 0).all()), int(codes[2]) == int(codes[3]) == 0
@@ -22,7 +24,7 @@ def float_codes(values: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
     return codes
 
 
-def float_values(codes: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+def float_values(codes: Codes) -> Floats:
     """The inverse of `float_codes`."""
     bits = np.where(codes < 0, codes ^ _BELOW_SIGN, codes)
     return bits.view(np.float64)

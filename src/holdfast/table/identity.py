@@ -1,8 +1,8 @@
-"""Values that are equal across columns of different kinds, as equal pairs of integers.
+"""Identities of values: pairs of integers that are equal exactly if the values are, whatever their columns' kinds.
 
-A value is (number, space). Whole numbers of any kind share a space; a fraction is the float that it is exactly, or,
-where no float is, its decimal digits at the smallest scale. A date is its midnight UTC. Text, booleans, moments and
-numbers have spaces of their own, so that columns of different groups never share a value.
+An identity is (number, space). Whole numbers of all kinds share a space. A fraction is the float that equals it; if
+no float does, its decimal digits at the smallest scale. A date is its midnight UTC. Text, booleans, moments and
+numbers have separate spaces, so columns of different groups never share a value.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ from decimal import Decimal
 import numpy as np
 import numpy.typing as npt
 
+from holdfast.arrays import Flags
 from holdfast.table.dictionary import Codes, TextDictionary
-from holdfast.table.encode import MICROSECONDS_PER_DAY
+from holdfast.table.encoders import MICROSECONDS_PER_DAY
 from holdfast.table.floats import float_codes, float_values
 from holdfast.table.kind import Kind
 from holdfast.table.schema import Column
@@ -25,7 +26,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def identities(column: Column, codes: Codes) -> tuple[Codes, Spaces]:
-    """(numbers, spaces) of codes without nulls. O(n).
+    """The identities (numbers, spaces) of codes without nulls. O(n x scale).
 
     >>> half = Column("h", Kind.DECIMAL, 2)
     >>> numbers, spaces = identities(half, np.array([200, 250, 201]))
@@ -45,14 +46,14 @@ def identities(column: Column, codes: Codes) -> tuple[Codes, Spaces]:
 _PLAIN = {Kind.INTEGER: WHOLE, Kind.TEXT: TEXT, Kind.BOOLEAN: BOOLEAN, Kind.TIMESTAMP: MOMENT}
 
 
-def _spaces(first: npt.NDArray[np.bool_], yes: int, no: int) -> Spaces:
-    return np.where(first, yes, no).astype(np.int16)
+def _spaces(condition: Flags, if_true: int, if_false: int) -> Spaces:
+    return np.where(condition, if_true, if_false).astype(np.int16)
 
 
 def _floats(codes: Codes) -> tuple[Codes, Spaces]:
     values = float_values(codes)
     whole = np.isfinite(values) & (np.floor(values) == values) & (values >= -(2.0**63)) & (values < 2.0**63)
-    whole &= values != -(2.0**63)  # the code of null
+    whole &= values != -(2.0**63)  # would be the code of null
     return np.where(whole, np.where(whole, values, 0.0).astype(np.int64), codes), _spaces(whole, WHOLE, FLOAT)
 
 
@@ -63,18 +64,18 @@ def _decimals(codes: Codes, scale: int) -> tuple[Codes, Spaces]:
         digits[shorter] //= 10
         scales[shorter] -= 1
     spaces = np.where(scales == 0, WHOLE, DECIMAL + scales).astype(np.int16)
-    for s in range(1, scale + 1):  # c / 10^s is a float iff 5^s divides c and what is left fits 53 bits
+    for s in range(1, scale + 1):  # c / 10^s is a float iff 5^s divides c and the quotient fits 53 bits
         fives = 5**s
-        mine = np.flatnonzero((scales == s) & (digits % fives == 0)) if fives < 2**63 else np.zeros(0, np.int64)
-        left = digits[mine] // fives
-        fits = np.abs(left) < 2**53
-        digits[mine[fits]] = float_codes(left[fits].astype(np.float64) / 2.0**s)
-        spaces[mine[fits]] = FLOAT
+        divisible = np.flatnonzero((scales == s) & (digits % fives == 0)) if fives < 2**63 else np.zeros(0, np.int64)
+        quotient = digits[divisible] // fives
+        fits = np.abs(quotient) < 2**53
+        digits[divisible[fits]] = float_codes(quotient[fits].astype(np.float64) / 2.0**s)
+        spaces[divisible[fits]] = FLOAT
     return digits, spaces
 
 
 def shown_value(number: int, space: int, dictionary: TextDictionary) -> object:
-    """The value that a pair stands for, for people."""
+    """The value of an identity, for people."""
     if space == TEXT:
         return dictionary.decode(np.array([number]))[0].as_py()
     if space == FLOAT:

@@ -1,4 +1,4 @@
-"""Finding rows by key, or by whole value where there is no key."""
+"""Finds rows by key, or by their whole value if there is no key."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from holdfast.kernels.key_map import add_rows, are_new, find_rows, group_rows, r
 from holdfast.table.dictionary import Codes
 
 MAX_ROWS = 2**31 - 2
-_FULL = 0.65
+_MAX_LOAD = 0.65  # used share of the hash table
 
 
 class KeyMap:
-    """Row slots by the value of some columns; equal rows form a chain, youngest first.
+    """A hash map from the values of some columns to row slots; equal rows form a chain, youngest first.
 
-    The values stay in the row store, which every method is given. Memory: 4 bytes a row for the chain and 6 to
-    12 for the table (`python -m benchmarks.encode` prints it). Each row costs O(1), expected.
+    The values stay in the row store, whose codes every method takes. Memory per row: 4 bytes for the chain and 6 to
+    12 for the hash table (`python -m benchmarks.encode` prints it). Each row costs O(1), expected.
 
     >>> codes = np.array([[7, 8, 7]])
     >>> keys = KeyMap(np.array([0]))
@@ -37,31 +37,31 @@ class KeyMap:
         return int(self._table.nbytes + self._older.nbytes)
 
     def add(self, codes: Codes, slots: npt.NDArray[np.int64]) -> None:
-        """Enters rows whose codes are in place; a chain is ordered by slot, the youngest first."""
+        """Adds rows whose codes are already stored. Chains stay ordered by slot, youngest first."""
         if len(slots) == 0:
             return
         self._reserve(codes, len(slots), int(slots[0] if len(slots) == 1 else slots.max()) + 1)
         self._used += add_rows(self._table, self._older, codes, self.columns, slots)
 
     def remove(self, codes: Codes, slots: npt.NDArray[np.int64]) -> None:
-        """Takes rows out, whose codes are still in place."""
+        """Removes rows whose codes are still stored."""
         remove_rows(self._table, self._older, codes, self.columns, slots)
 
     def find(self, codes: Codes, wanted: Codes) -> npt.NDArray[np.int64]:
-        """The youngest slot for each wanted row, or -1."""
+        """The youngest slot of each wanted row, or -1."""
         out = np.empty(wanted.shape[1], dtype=np.int64)
         find_rows(self._table, codes, np.ascontiguousarray(wanted), self.columns, out)
         return out
 
     def are_new(self, codes: Codes, wanted: Codes) -> bool:
-        """Whether a few rows can be added as keys: none has a null, is there already, or comes twice."""
+        """Whether a few rows have new keys: none contains a null, exists already, or occurs twice among them."""
         return bool(are_new(self._table, codes, wanted, self.columns))
 
     def take(self, codes: Codes, wanted: Codes) -> npt.NDArray[np.int64]:
-        """A different slot for each wanted row, youngest first among equals, or -1; nothing is removed."""
+        """A different slot for each wanted row, youngest first among equal rows, or -1. Nothing is removed."""
         out = np.empty(wanted.shape[1], dtype=np.int64)
         cursor = np.zeros(wanted.shape[1], dtype=np.int32)
-        wanted = np.ascontiguousarray(wanted)  # one compiled shape
+        wanted = np.ascontiguousarray(wanted)  # one compiled signature
         group = groups(wanted, self.columns)
         take_youngest(self._table, self._older, codes, wanted, self.columns, group, cursor, out)
         return out
@@ -73,33 +73,33 @@ class KeyMap:
             grown = np.zeros(max(slots, len(self._older) * 5 // 4), dtype=np.int32)
             grown[: len(self._older)] = self._older
             self._older = grown
-        if self._used + more > _FULL * len(self._table):
+        if self._used + more > _MAX_LOAD * len(self._table):
             self._rebuild(codes, more)
 
     def _rebuild(self, codes: Codes, more: int) -> None:
-        """A larger table with the same chains; places of removed rows are freed."""
+        """Builds a larger hash table with the same chains, without the entries of removed rows."""
         heads = self._table[self._table > 0].astype(np.int64) - 1
-        size = 1 << int((len(heads) + more) / _FULL).bit_length()
+        size = 1 << int((len(heads) + more) / _MAX_LOAD).bit_length()
         self._table = np.zeros(size, dtype=np.int32)
         chains = self._older[heads]
         self._used = add_rows(self._table, self._older, codes, self.columns, heads)
         self._older[heads] = chains
 
     def _check(self, codes: Codes, live: npt.NDArray[np.int64]) -> None:
-        """The invariants, for tests: exactly the live slots are reachable, each chain from young to old."""
+        """Asserts the invariants, for tests: exactly the live slots are reachable, each chain from young to old."""
         seen: list[int] = []
         for head in self._table[self._table > 0].tolist():
-            at, before = head, 2**31
-            while at > 0:
-                assert at < before
-                seen.append(at - 1)
-                before, at = at, int(self._older[at - 1])
+            entry, younger = head, 2**31
+            while entry > 0:
+                assert entry < younger
+                seen.append(entry - 1)
+                younger, entry = entry, int(self._older[entry - 1])
         assert sorted(seen) == live.tolist()
         assert (codes.shape[1] > live).all()
 
 
 def groups(codes: Codes, columns: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """For each row the first row that is equal to it on the columns. O(rows), expected.
+    """For each row, the first row with equal values in the columns. O(rows), expected.
 
     >>> groups(np.array([[5, 6, 5]]), np.array([0])).tolist()
     [0, 1, 0]
@@ -111,5 +111,5 @@ def groups(codes: Codes, columns: npt.NDArray[np.int64]) -> npt.NDArray[np.int64
 
 
 def table_for(entries: int) -> npt.NDArray[np.int32]:
-    """A free table, for at most so many entries."""
+    """An empty hash table with room for `entries` entries."""
     return np.zeros(1 << (2 * entries + 1).bit_length(), dtype=np.int32)

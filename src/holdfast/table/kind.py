@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import date, datetime
+from decimal import Decimal
 from enum import StrEnum
+
+LiteralValue = bool | Decimal | str | date | datetime  # of a literal in a rule
 
 
 class Kind(StrEnum):
-    """What a column's values are. All but boolean and text have an order.
+    """The type of a column's values. All kinds except boolean and text are ordered.
 
     >>> Kind.DATE.ordered, Kind.TEXT.ordered
     (True, False)
@@ -26,7 +30,7 @@ class Kind(StrEnum):
 
     @property
     def group(self) -> str:
-        """Columns of one group can be compared with each other."""
+        """Columns of the same group can be compared with each other."""
         return _GROUPS[self]
 
 

@@ -1,4 +1,4 @@
-"""What was decided about a table when its rulebook was made, and stays: columns, kinds, key."""
+"""The options of a table that are fixed when its rulebook is created: columns, kinds, key."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Names = str | Sequence[str]
 
 @dataclass(frozen=True)
 class TableOptions:
-    """`declared` columns had their kind given by the user; `ignored` ones were left out."""
+    """Schema and key of a table. The user chose the kind of `declared` columns and left out the `ignored` ones."""
 
     schema: Schema
     key: tuple[str, ...] = ()
@@ -23,17 +23,17 @@ class TableOptions:
     ignored: tuple[str, ...] = ()
 
     def with_columns(self, types: Mapping[str, str], *, declared: bool = True) -> TableOptions:
-        """The same with more columns at the end; `declared`: by people."""
+        """The options with more columns at the end. `declared`: a user chose their types."""
         for name in types:
             if name in self.schema:
                 raise SchemaError(f"there is a column {name!r} already")
         columns = (*self.schema.columns, *(column_of_type_text(name, text) for name, text in types.items()))
         ignored = tuple(name for name in self.ignored if name not in types)
-        known = (*self.declared, *types) if declared else self.declared
-        return replace(self, schema=Schema(columns), declared=known, ignored=ignored)
+        all_declared = (*self.declared, *types) if declared else self.declared
+        return replace(self, schema=Schema(columns), declared=all_declared, ignored=ignored)
 
     def with_wider(self, types: Mapping[str, str]) -> TableOptions:
-        """The same with these columns of a wider type."""
+        """The options with wider types for these columns."""
         columns = tuple(
             column_of_type_text(c.name, types[c.name]) if c.name in types else c for c in self.schema.columns
         )
@@ -50,7 +50,7 @@ class TableOptions:
 
 
 def maskable(tables: Mapping[str, TableOptions]) -> set[str]:
-    """The names by which columns can be masked: `ssn` in every table, `people.ssn` in one."""
+    """The names that can be masked: `ssn` masks a column in every table, `people.ssn` in one."""
     return {name for table, o in tables.items() for c in o.schema.names for name in (c, f"{table}.{c}")}
 
 
@@ -65,7 +65,7 @@ class ChoiceKeywords(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class Choices:
-    """What the user asked for, for all tables: a value, or a mapping of table names to values."""
+    """The user's choices: each is one value for all tables, or a mapping of table names to values."""
 
     key: Names | Mapping[str, Names] | None = None
     types: Mapping[str, Any] | None = None
@@ -82,7 +82,7 @@ class Choices:
         return cls(**keywords)
 
     def settle(self, sources: Mapping[str, Source]) -> dict[str, tuple[Source, TableOptions]]:
-        """Each source with its chosen columns, and the options that follow."""
+        """Each source with its chosen columns, and its options."""
         for choice in (self.key, self.columns, self.exclude):
             if isinstance(choice, Mapping):
                 _require_tables(choice, sources)
@@ -101,12 +101,12 @@ class Choices:
         return chosen, TableOptions(schema_of(chosen, types), key, tuple(types), ignored)
 
     def _types_of(self, name: str, alone: bool) -> dict[str, str]:
-        """{column: type} for the only table, or {table: {column: type}}."""
-        given = self.types or {}
-        nested = given.get(name)
+        """The types of a table's columns; `types` is {table: {column: type}}, or {column: type} for the only table."""
+        types = self.types or {}
+        nested = types.get(name)
         if isinstance(nested, Mapping):
             return dict(nested)
-        return dict(given) if alone else {}
+        return dict(types) if alone else {}
 
 
 def _names(choice: Names | Mapping[str, Names] | None, table: str) -> tuple[str, ...]:

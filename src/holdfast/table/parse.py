@@ -1,7 +1,7 @@
-"""Text to codes, for sources that hold every value as text (CSV), and the kind that a text column has.
+"""Parses text to codes, for sources that hold every value as text (CSV), and infers the kind of a text column.
 
-Each kind has a definition, one value at a time (`parse_one`), and a fast way through Arrow for whole columns that
-is taken when it succeeds on all of them. Only distinct values are parsed.
+`parse_one` defines each kind, one value at a time. A faster path through Arrow casts parses whole columns; it is used
+if it succeeds for all values. Only distinct values are parsed.
 """
 
 from __future__ import annotations
@@ -18,70 +18,67 @@ from holdfast.table.dictionary import NULL, Codes
 from holdfast.table.exact_floats import rounded
 from holdfast.table.floats import float_codes
 from holdfast.table.kind import Kind
-from holdfast.table.schema import LARGEST_SCALE, Column, more_places, text_or_float
+from holdfast.table.schema import MAX_SCALE, Column, Refusals, more_places, text_or_float
 
 _INTEGER = r"-?(0|[1-9][0-9]*)"
 DECIMAL_PATTERN = r"-?(0|[1-9][0-9]*)(\.[0-9]+)?"
 _FLOAT = r"-?((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]+)?|[Nn]a[Nn]|-?([Ii]nf|[Ii]nfinity)"
 _BOOLEAN = r"true|false|True|False|TRUE|FALSE"
-_YEAR = r"([1-9][0-9]{3}|0[1-9][0-9]{2}|00[1-9][0-9]|000[1-9])"  # there is no year 0
+_YEAR = r"([1-9][0-9]{3}|0[1-9][0-9]{2}|00[1-9][0-9]|000[1-9])"  # year 0 does not exist
 _DATE = _YEAR + r"-[0-9]{2}-[0-9]{2}"
 _TIMESTAMP = _DATE + r"([T ][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?(Z|[-+][0-9]{2}:?[0-9]{2})?)?"
-_LARGEST = 2**63 - 1
+_MAX_CODE = 2**63 - 1
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_SAFE_DIGITS = 18
+_SAFE_DIGITS = 18  # fit 64 bits
 _MAX_PARSED_DIGITS = 40  # with a sign, more than any 64-bit number has
 
 
 class Unreadable(ValueError):
-    """Text that is not a value of the kind; the message completes "'12x' ..."."""
+    """Text that is not a value of the column's kind. The message continues the quoted text: "'12x' ..."."""
 
 
 def parse_strings(
     column: Column, strings: pa.Array | pa.ChunkedArray, *, rounding: bool = False
-) -> tuple[Codes, dict[int, str]]:
-    """The codes of the strings read as the column's kind, and the reason for each unreadable one.
+) -> tuple[Codes, Refusals]:
+    """The codes of the strings parsed as the column's kind, and the refusals of unreadable strings.
 
-    `rounding`: a number that is not exactly a 64-bit float may become the nearest one.
+    With `rounding`, a number that is not exactly a 64-bit float becomes the nearest one.
     """
     chunks = strings.chunks if isinstance(strings, pa.ChunkedArray) else [strings]
     encoded = pa.chunked_array(chunks, strings.type).dictionary_encode()
     distinct = encoded.chunk(0).dictionary if encoded.num_chunks else pa.array([], strings.type)
-    codes, reasons = _parse_distinct(column, distinct, rounding)
+    codes, refusals = _parse_distinct(column, distinct, rounding)
     codes = np.append(codes, NULL)
-    index = [chunk.indices.fill_null(len(distinct)).to_numpy(zero_copy_only=False) for chunk in encoded.chunks]
-    places = np.concatenate([*index, np.zeros(0, np.int32)])
-    if not reasons:
-        return codes[places], {}
-    return codes[places], {
-        int(row): reasons[int(places[row])] for row in np.flatnonzero(np.isin(places, list(reasons)))
-    }
+    indices = [chunk.indices.fill_null(len(distinct)).to_numpy(zero_copy_only=False) for chunk in encoded.chunks]
+    places = np.concatenate([*indices, np.zeros(0, np.int32)])
+    refused_rows = np.flatnonzero(np.isin(places, list(refusals))) if refusals else ()
+    return codes[places], {int(row): refusals[int(places[row])] for row in refused_rows}
 
 
-def _parse_distinct(column: Column, texts: pa.Array, rounding: bool) -> tuple[Codes, dict[int, str]]:
+def _parse_distinct(column: Column, texts: pa.Array, rounding: bool) -> tuple[Codes, Refusals]:
     codes = _fast(column, texts)
-    reasons: dict[int, str] = {}
+    refusals: Refusals = {}
     if codes is None:
-        codes, reasons = _one_by_one(column, texts)
+        codes, refusals = _one_by_one(column, texts)
     if column.kind is Kind.FLOAT and not rounding:
         inexact = rounded(texts, codes)
         codes[list(inexact)] = NULL
-        reasons |= {place: f"{reason}; {text_or_float(column.name)}" for place, reason in inexact.items()}
-    return codes, reasons
+        refusals |= {place: f"{reason}; {text_or_float(column.name)}" for place, reason in inexact.items()}
+    return codes, refusals
 
 
-def _one_by_one(column: Column, texts: pa.Array) -> tuple[Codes, dict[int, str]]:
-    codes, reasons = np.full(len(texts), NULL, dtype=np.int64), {}
+def _one_by_one(column: Column, texts: pa.Array) -> tuple[Codes, Refusals]:
+    codes, refusals = np.full(len(texts), NULL, dtype=np.int64), {}
     for i, text in enumerate(texts.to_pylist()):
         try:
             codes[i] = parse_one(column, text)
         except Unreadable as error:
-            reasons[i] = str(error)
-    return codes, reasons
+            refusals[i] = str(error)
+    return codes, refusals
 
 
 def parse_one(column: Column, text: str) -> int:
-    """The code of one text: the definition. A float is the nearest one; whether it may be is asked of whole columns.
+    """The code of one text; raises Unreadable. A number in a float column becomes the nearest float.
 
     >>> parse_one(Column("price", Kind.DECIMAL, 2), "-1.5")
     -150
@@ -90,7 +87,7 @@ def parse_one(column: Column, text: str) -> int:
 
 
 def _integer(column: Column, text: str) -> int:
-    """Also `1.0`."""
+    """An integer, also written as a decimal such as `1.0`."""
     _require(DECIMAL_PATTERN, text, "is not an integer")
     places = len(text.partition(".")[2].rstrip("0"))
     if places:
@@ -109,15 +106,15 @@ def _decimal(column: Column, text: str) -> int:
 def _float(_: Column, text: str) -> int:
     _require(_FLOAT, text, "is not a number")
     value = float(text)
-    if abs(value) in (0.0, float("inf")) and _lost(text):
+    if abs(value) in (0.0, float("inf")) and _has_nonzero_digit(text):
         raise Unreadable("is too large or too small for a 64-bit float")
     return int(float_codes(np.array([value]))[0])
 
 
-def _lost(text: str) -> bool:
-    """Whether text that reads as zero or infinity says something else."""
-    digits = re.split("[eE]", text)[0]
-    return any(digit in "123456789" for digit in digits)
+def _has_nonzero_digit(text: str) -> bool:
+    """Whether a text that a float rounds to zero or infinity is another number."""
+    mantissa = re.split("[eE]", text)[0]
+    return any(digit in "123456789" for digit in mantissa)
 
 
 def _boolean(_: Column, text: str) -> int:
@@ -160,16 +157,16 @@ def _require(pattern: str, text: str, reason: str) -> None:
 
 
 def _fitting(column: Column, text: str, places: int, reason: str) -> int:
-    """The number times 10^scale. Its digits are counted first: Python does not read integers of many thousands."""
+    """The number times 10^scale. Digits are counted first, because Python refuses to parse very long integers."""
     whole, _, fraction = text.partition(".")
     digits = whole + fraction[:places] + "0" * (column.scale - places)
-    if len(digits) > _MAX_PARSED_DIGITS or abs(int(digits)) > _LARGEST:
+    if len(digits) > _MAX_PARSED_DIGITS or abs(int(digits)) > _MAX_CODE:
         raise Unreadable(f"{reason}; {text_or_float(column.name)}")
     return int(digits)
 
 
 def _fast(column: Column, texts: pa.Array) -> Codes | None:
-    """The codes of all texts by Arrow casts; None where some text needs a closer look."""
+    """The codes of all texts by Arrow casts; None if a text must be parsed by definition."""
     pattern = _PATTERNS[column.kind]
     if not _all_match(pattern, texts):
         return None
@@ -189,15 +186,15 @@ def _fast_decimals(column: Column, texts: pa.Array) -> Codes | None:
     if _longest(texts) > _SAFE_DIGITS:
         return None
     scaled = texts.cast(pa.decimal128(38, column.scale))
-    halves = np.frombuffer(scaled.buffers()[1], dtype=np.int64).reshape(-1, 2)[: len(texts)]
-    fits = (halves[:, 1] == halves[:, 0] >> 63).all() and (halves[:, 0] != NULL).all()
-    return halves[:, 0].copy() if fits else None
+    words = np.frombuffer(scaled.buffers()[1], dtype=np.int64).reshape(-1, 2)[: len(texts)]
+    fits = (words[:, 1] == words[:, 0] >> 63).all() and (words[:, 0] != NULL).all()
+    return words[:, 0].copy() if fits else None
 
 
 def _fast_floats(_: Column, texts: pa.Array) -> Codes | None:
     values = texts.cast(pa.float64()).to_numpy(zero_copy_only=False)
     extreme = texts.filter(pa.array((values == 0) | np.isinf(values)))
-    return None if any(_lost(text) for text in extreme.to_pylist()) else float_codes(values)
+    return None if any(_has_nonzero_digit(text) for text in extreme.to_pylist()) else float_codes(values)
 
 
 def _fast_booleans(_: Column, texts: pa.Array) -> Codes | None:
@@ -236,11 +233,11 @@ _PATTERNS = {
 
 
 def infer_column(name: str, strings: pa.ChunkedArray) -> Column:
-    """The kind of a text column from all its values: the first of integer, decimal, float, date, timestamp,
-    boolean that every value is, else text. Leading zeros stay text; a column of nulls is text.
+    """The column with the kind that all its values have: the first that fits of integer, decimal, float, date,
+    timestamp, boolean; else text. Numbers with leading zeros are text; so is a column of nulls.
 
-    Decimals that do not fit 64 bits at their scale are floats; those that no float stands for exactly are refused when
-    they are read.
+    Decimals that do not fit 64 bits at their scale are floats. Encoding then refuses values that no float represents
+    exactly.
 
     >>> infer_column("zip", pa.chunked_array([["01234", "99999"]])).kind
     <Kind.TEXT: 'text'>
@@ -262,15 +259,16 @@ def infer_column(name: str, strings: pa.ChunkedArray) -> Column:
 
 
 def decimal_scale(texts: pa.Array) -> int:
-    """The most decimal places among the texts, trailing zeros not counted."""
+    """The largest number of decimal places among the texts, without trailing zeros."""
     places = pc.utf8_length(pc.replace_substring_regex(texts, r"^[^.]*\.?|0+$", ""))
     return int(pc.max(pc.if_else(pc.match_substring(texts, "."), places, 0)).as_py() or 0)
 
 
 def _decimal_or_float(name: str, texts: pa.Array) -> Column:
+    """A decimal column if its values fit 64 bits at their scale, else a float column."""
     scale = decimal_scale(texts)
-    column = Column(name, Kind.DECIMAL, min(scale, LARGEST_SCALE))
-    fits = scale <= LARGEST_SCALE and not _parse_distinct(column, texts, rounding=True)[1]
+    column = Column(name, Kind.DECIMAL, min(scale, MAX_SCALE))
+    fits = scale <= MAX_SCALE and not _parse_distinct(column, texts, rounding=True)[1]
     return column if fits else Column(name, Kind.FLOAT)
 
 

@@ -1,6 +1,6 @@
-"""Anything a user may call a table, as Arrow: frames of several libraries, and files.
+"""Reads tables as Arrow: frames of several libraries, files, and lists of rows.
 
-Nothing is imported that the user did not import: frames are recognised by what they are, not by their class.
+Frames are recognised by their methods, so that no library is imported that the user did not import.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ from holdfast.table.schema import (
     value_type,
 )
 
-LONE_NAME = "data"
-_FEW_BYTES = 2  # for a value
+LONE_NAME = "data"  # of a single table without a name
+_MAX_REPEATED_TEXT_BYTES = 2  # per value: Parquet text this small repeats few values
 JSON_NAMES = (".json", ".jsonl", ".ndjson")
 
 
 @dataclass(frozen=True)
 class Source:
-    """A table as it came in.
+    """A table as it was read.
 
-    `textual`: every value is still text and is read by its column's kind. `shared`: it has the columns of several
-    tables, of which those of the others are null. `rounded`: numbers that are not exactly what was written.
+    `textual`: all values are text, to be parsed by their columns' kinds. `shared`: the table has the columns of
+    several tables; the columns of the other tables are null. `rounded`: numbers that differ from what was written.
     """
 
     name: str
@@ -62,7 +62,7 @@ class Source:
 
 
 class RowsSource(Source):
-    """Rows as Python values: tuples in the order of `names`, or mappings. The Arrow table is made when it is needed."""
+    """Rows as Python values: tuples in the order of `names`, or mappings. The Arrow table is built on first use."""
 
     names: Sequence[str]
     rows: Sequence[Any]
@@ -72,7 +72,7 @@ class RowsSource(Source):
         self.__dict__.update(fields)
 
     def tuples(self) -> Sequence[tuple[Any, ...]] | None:
-        """The rows, where they are all tuples of the right length."""
+        """The rows if all are tuples of the right length, else None."""
         width = len(self.names)
         for row in self.rows:
             if type(row) is not tuple or len(row) != width:
@@ -103,8 +103,8 @@ class RowsSource(Source):
 
 
 def read(data: Any, name: str | None = None, names: Sequence[str] = ()) -> Source:
-    """The table behind `data`: pandas, Polars, Arrow, DuckDB relation, Spark DataFrame or a path; or a list of rows,
-    which are mappings, or tuples in the order of `names`."""
+    """Reads a pandas, Polars, Arrow, DuckDB or Spark table, a path, or a list of rows (mappings, or tuples in the order
+    of `names`)."""
     if isinstance(data, Source):
         return data
     if isinstance(data, list | tuple):
@@ -118,7 +118,7 @@ def read(data: Any, name: str | None = None, names: Sequence[str] = ()) -> Sourc
 
 
 def read_all(data: Any) -> dict[str, Source]:
-    """One table, or a mapping of names to tables."""
+    """Reads one table, or a mapping of names to tables."""
     if isinstance(data, Mapping):
         if not data:
             raise ReadError("no table was given")
@@ -157,13 +157,13 @@ def _to_arrow(data: Any, name: str) -> pa.Table:
 def _with_distinct_names(table: pa.Table, place: str) -> pa.Table:
     names = table.schema.names
     if len(set(names)) < len(names):
-        twice = next(n for n in names if names.count(n) > 1)
-        raise ReadError(f"{place}: column {cell(twice)} stands twice")
+        duplicate = next(n for n in names if names.count(n) > 1)
+        raise ReadError(f"{place}: column {cell(duplicate)} stands twice")
     return table
 
 
 def _without_runs(table: pa.Table, place: str) -> pa.Table:
-    """The same table without run-end encoding, which most of Arrow's functions do not know."""
+    """The table without run-end encoding, which few Arrow functions support."""
     for i, field in enumerate(table.schema):
         if pa.types.is_run_end_encoded(field.type):
             try:
@@ -181,7 +181,7 @@ def _read_path(path: Path, name: str) -> Source:
         raise ReadError(f"{path}: the name does not end in one of {', '.join(_READERS)}")
     try:
         table = (reader or _read_parquet)(path)
-    except (OSError, UnicodeDecodeError) as error:  # Arrow's own among them
+    except (OSError, UnicodeDecodeError) as error:  # some are Arrow's own
         raise ReadError(f"{path}: cannot be read: {detail(error)}") from error
     except (pa.ArrowException, OverflowError, RecursionError, MemoryError, ValueError) as error:
         raise ReadError(f"{path}: {detail(error)}") from error
@@ -200,8 +200,10 @@ def _read_json_lines(path: Path) -> pa.Table:
 
 
 def read_json_texts(path: Path) -> Source:
-    """A JSON lines file whose columns are known: texts and numbers as they are written, to be read by the columns'
-    kinds. JSON has no dates and decimals of its own."""
+    """A JSON lines file with texts and fractions as written, to be parsed by known column kinds.
+
+    JSON itself has no dates and no decimals.
+    """
     rows: list[dict[str, Any]] = []
     try:
         require_shallow(path)
@@ -242,18 +244,20 @@ def _read_feather(path: Path) -> pa.Table:
 
 
 def _read_parquet(path: Path) -> pa.Table:
-    """Without a buffer for the whole file, which is for object stores: touching memory costs as much as decoding. Text
-    of which the file has a byte or two for each value is a few words again and again, and stays so."""
+    """A Parquet file or directory. Text columns that repeat few values stay dictionary-encoded.
+
+    `pre_buffer` serves object stores; for local files, filling the buffer would cost as much as decoding.
+    """
     if path.is_dir():
         return pa.parquet.read_table(path)
     metadata = pa.parquet.read_metadata(path)
     sizes: Counter[str] = Counter()
     for group in map(metadata.row_group, range(metadata.num_row_groups)):
-        for part in map(group.column, range(group.num_columns)):
-            sizes[part.path_in_schema] += part.total_uncompressed_size
+        for chunk in map(group.column, range(group.num_columns)):
+            sizes[chunk.path_in_schema] += chunk.total_uncompressed_size
     texts = [f.name for f in metadata.schema.to_arrow_schema() if is_string(f.type)]
-    few = [name for name in texts if sizes[name] <= _FEW_BYTES * metadata.num_rows]
-    return pa.parquet.read_table(path, pre_buffer=False, read_dictionary=few)
+    repeated = [name for name in texts if sizes[name] <= _MAX_REPEATED_TEXT_BYTES * metadata.num_rows]
+    return pa.parquet.read_table(path, pre_buffer=False, read_dictionary=repeated)
 
 
 _READERS = {
@@ -267,9 +271,9 @@ _READERS = {
 
 
 def schema_of(source: Source, types: Mapping[str, str] | None = None) -> Schema:
-    """The columns of a source: by their Arrow types, or inferred from all values of a textual source.
+    """The schema of a source, from its Arrow types or, for a textual source, from all values.
 
-    `types` overrides single columns.
+    `types` overrides the types of single columns.
     """
     types = dict(types or {})
     for name in types:
@@ -297,11 +301,11 @@ def _column(source: Source, field: pa.Field, declared: str | None) -> Column:
 
 
 def conform(source: Source, schema: Schema, names: Iterable[str]) -> Source:
-    """The source with the named columns, whose type the user declared, cast to it: exactly, or not at all."""
+    """The source with the named columns, whose types the user declared, cast exactly; raises ValueRefused."""
     table, names = source.table, tuple(names)
     for number in source.rounded:
         if number.column in schema and not (number.column in names and schema.column(number.column).kind is Kind.FLOAT):
-            raise ValueRefused(_rounds(source, number))
+            raise ValueRefused(_rounding_message(source, number))
     for name in names:
         if name in table.column_names and _needs_cast(
             schema.column(name), table.schema.field(name).type, source.textual
@@ -311,18 +315,18 @@ def conform(source: Source, schema: Schema, names: Iterable[str]) -> Source:
     return Source(source.name, table, source.place, source.textual, source.shared)
 
 
-def _rounds(source: Source, number: Rounded) -> str:
+def _rounding_message(source: Source, number: Rounded) -> str:
     option = type_option(number.column, "float")
     place = f"{source.place.source}, line {number.line}, column {shown(number.column)}"
     return (
-        f"{place}: {cell(number.text)} is not exactly a 64-bit float, as which JSON numbers are read; "
+        f"{place}: {cell(number.text)} is not exactly a 64-bit float, but JSON numbers are read as floats; "
         f"write the column's numbers in quotes, or accept rounding with {option} "
         f"(in Python: types={{{number.column!r}: 'float'}})"
     )
 
 
 def _needs_cast(column: Column, type_: pa.DataType, textual: bool) -> bool:
-    """Anything can be read as text. Other kinds are reached by exact encoding, or by parsing text, or not at all."""
+    """Whether values must be cast to text. The encoder converts to all other kinds, or refuses the type."""
     return not textual and column.kind is Kind.TEXT and not is_string(value_type(type_)) and not pa.types.is_null(type_)
 
 

@@ -1,4 +1,4 @@
-"""CSV files as Arrow text. One parser reads header and rows, so that both agree on quotes and line breaks."""
+"""Reads CSV files as Arrow text. One parser reads header and rows, so both agree on quotes and line breaks."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ import pyarrow.csv
 
 from holdfast.errors import ReadError, cell, detail
 
-_HEADER_BLOCKS = (1 << 20, 1 << 24, 1 << 28, 2**31 - 1)
-_BLOCKS = _HEADER_BLOCKS[1:]  # of bytes that are parsed at once; a row may be as long as one
-_TOO_LONG = ("straddling", "cannot infer number of columns")  # what Arrow says of rows longer than a block
+_HEADER_BLOCKS = (1 << 20, 1 << 24, 1 << 28, 2**31 - 1)  # bytes parsed at once; a row must fit one block
+_BLOCKS = _HEADER_BLOCKS[1:]
+_TOO_LONG = ("straddling", "cannot infer number of columns")  # in Arrow's messages about rows longer than a block
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 def read_csv(path: Path) -> pa.Table:
-    """Every cell as text; an empty cell is null. Ragged rows and wrong encodings are errors that say where."""
+    """All cells as text; an empty cell is null. Ragged rows and wrong encodings are errors that name the line."""
     _require_header(path)
     width = _width(path)
     for block in _BLOCKS:
         try:
             return _with_header(path, _cells(path, width, block))
         except pa.ArrowInvalid as error:
-            if not any(sign in str(error) for sign in _TOO_LONG):
+            if not any(phrase in str(error) for phrase in _TOO_LONG):
                 reason = _wrong_encoding(path) or _ragged(path, width) or f"{path}: {detail(error)}"
                 raise ReadError(reason) from error
     raise ReadError(f"{path}: a row is longer than {block:,} bytes; is there a quote that is never closed?")
@@ -41,7 +41,7 @@ def _require_header(path: Path) -> None:
 
 
 def _width(path: Path) -> int:
-    """How many cells the header has. Reads one block, or a larger one where the header is longer."""
+    """The number of cells of the header. Reads one block, or a larger one if the header is longer."""
     parsing = pa.csv.ParseOptions(newlines_in_values=True, invalid_row_handler=lambda _: "skip")
     size = path.stat().st_size
     for block in _HEADER_BLOCKS:
@@ -58,7 +58,7 @@ def _width(path: Path) -> int:
 
 
 def _cells(path: Path, width: int, block: int) -> pa.Table:
-    """All rows, the header among them. In a file of one column an empty line is a null."""
+    """All rows, including the header. In a file of one column, an empty line is a null."""
     types = {f"f{i}": pa.string() for i in range(width)}
     convert = pa.csv.ConvertOptions(column_types=types, null_values=[""], strings_can_be_null=True)
     options = pa.csv.ReadOptions(autogenerate_column_names=True, block_size=block)
@@ -67,7 +67,7 @@ def _cells(path: Path, width: int, block: int) -> pa.Table:
 
 
 def _input(path: Path) -> Any:
-    """The file; a small one that does not end its last line, with that line ended. A header alone needs it."""
+    """The file; if it is small, with a line break at its end, which Arrow needs to read a header without rows."""
     if path.stat().st_size > _HEADER_BLOCKS[0]:
         return path
     content = path.read_bytes()
@@ -75,17 +75,17 @@ def _input(path: Path) -> Any:
 
 
 def _with_header(path: Path, cells: pa.Table) -> pa.Table:
-    """The rows under the names in the first one; an empty name becomes `column_N`."""
+    """The rows with the first row as column names; an empty name becomes `column_N`."""
     texts = [column[0].as_py() or "" for column in cells.columns]
     names = [text if text.strip() else f"column_{i + 1}" for i, text in enumerate(texts)]
     if len(set(names)) < len(names):
-        twice = next(n for n in names if names.count(n) > 1)
-        raise ReadError(f"{path}: column {cell(twice)} stands twice in the header")
+        duplicate = next(n for n in names if names.count(n) > 1)
+        raise ReadError(f"{path}: column {cell(duplicate)} stands twice in the header")
     return cells.slice(1).rename_columns(names)
 
 
 def _ragged(path: Path, width: int) -> str | None:
-    """Which line has too few or too many cells; Arrow's own numbers stop at the first quoted line break."""
+    """Names the line with too few or too many cells. Arrow's line numbers are wrong after a quoted line break."""
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             rows = csv.reader(file)
@@ -93,12 +93,12 @@ def _ragged(path: Path, width: int) -> str | None:
                 if row and len(row) != width:
                     return f"{path}, line {rows.line_num}: {len(row)} cells instead of {width}: {cell(','.join(row))}"
     except (csv.Error, UnicodeDecodeError):
-        pass  # then Arrow's message has to do
+        pass  # use Arrow's message
     return None
 
 
 def _wrong_encoding(path: Path) -> str | None:
-    """Which line is not UTF-8, if one is not."""
+    """Names the first line that is not UTF-8, if there is one."""
     with path.open("rb") as file:
         for number, line in enumerate(file, start=1):
             try:

@@ -1,4 +1,4 @@
-"""The rows of one table as codes, with stable row ids; a state that takes deltas."""
+"""The rows of one table as codes with stable row ids."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from holdfast.table.row_change import Ids, RowDelta
 from holdfast.table.schema import Column, Schema
 from holdfast.table.widen import rescaled
 
-_LEAST_ROOM = 16
+_MIN_ROOM = 16
 
 
 def _arrays(width: int, room: int) -> tuple[Codes, Ids, npt.NDArray[np.bool_]]:
@@ -23,9 +23,9 @@ def _arrays(width: int, room: int) -> tuple[Codes, Ids, npt.NDArray[np.bool_]]:
 
 
 class Rows:
-    """Live rows in order of arrival. An id is never reused; an update keeps it.
+    """The live rows in order of arrival. An id is never reused; an update keeps it.
 
-    `codes[column, slot]` is append-only with tombstones, compacted when half of it is dead.
+    `_codes[column, slot]` is append-only; deleted slots are marked, and compacted once they are the majority.
     """
 
     def __init__(self, schema: Schema, key: Sequence[str] = ()) -> None:
@@ -33,7 +33,7 @@ class Rows:
         self.key = tuple(key)
         columns = schema.positions(key) if key else list(range(len(schema)))
         self._keys = KeyMap(np.array(columns, dtype=np.int64))
-        self._codes, self._ids, self._live = _arrays(len(schema), _LEAST_ROOM)
+        self._codes, self._ids, self._live = _arrays(len(schema), _MIN_ROOM)
         self._slots = 0
         self._count = 0
         self.next_id = 0
@@ -43,7 +43,7 @@ class Rows:
 
     @property
     def identity(self) -> npt.NDArray[np.int64]:
-        """Positions of the columns that tell a row: the key, or all columns."""
+        """Positions of the columns that identify a row: the key, or all columns."""
         return self._keys.columns
 
     def _live_slots(self) -> Ids:
@@ -58,21 +58,21 @@ class Rows:
         return self._codes[:, self._live_slots()]
 
     def codes_of(self, ids: Ids) -> Codes:
-        """The codes of these live rows."""
+        """The codes of the live rows with these ids."""
         if not len(ids):
             return self._codes[:, :0]
         return self._codes[:, self._slots_of(ids)]
 
     def find(self, wanted: Codes) -> Ids:
-        """The id of the youngest row with the identity of each wanted row, or -1. Keys: the only such row."""
+        """For each wanted row, the id of the youngest row with the same key (or value), or -1."""
         return self._ids_at(self._keys.find(self._codes, wanted))
 
     def can_enter(self, codes: Codes) -> bool:
-        """Whether a few rows can be inserted as they are: each has a key, and no other row has it."""
+        """Whether a few rows can be inserted: no key is null or a duplicate."""
         return not self.key or self._keys.are_new(self._codes, codes)
 
     def take(self, wanted: Codes) -> Ids:
-        """A different row id for each wanted row, youngest first among equal rows, or -1."""
+        """A different row id for each wanted row, youngest first among equal rows, or -1. Nothing is removed."""
         return self._ids_at(self._keys.take(self._codes, wanted))
 
     def _ids_at(self, slots: Ids) -> Ids:
@@ -82,7 +82,7 @@ class Rows:
         return np.searchsorted(self._ids[: self._slots], ids)
 
     def merge(self, delta: RowDelta) -> None:
-        """Applies a delta that was made for this state. O(rows of the delta), amortised."""
+        """Applies a delta that was planned for these rows. O(rows of the delta), amortised."""
         if len(delta.deleted):
             self._delete(self._slots_of(delta.deleted))
         if len(delta.updated):
@@ -126,7 +126,7 @@ class Rows:
         self._load(self.codes(), self.ids())
 
     def _load(self, codes: Codes, ids: Ids) -> None:
-        count, room = len(ids), max(len(ids), _LEAST_ROOM)
+        count, room = len(ids), max(len(ids), _MIN_ROOM)
         self._codes, self._ids, self._live = _arrays(len(self.schema), room)
         self._codes[:, :count], self._ids[:count], self._live[:count] = codes, ids, True
         self._slots = self._count = count
@@ -138,17 +138,17 @@ class Rows:
 
     @classmethod
     def from_arrays(cls, schema: Schema, key: Sequence[str], arrays: Arrays) -> Rows:
-        made = cls(schema, key)
-        made.load(arrays)
-        return made
+        rows = cls(schema, key)
+        rows.load(arrays)
+        return rows
 
     def load(self, arrays: Arrays) -> None:
-        """Becomes the state that `to_arrays` gave."""
+        """Replaces the rows with those that `to_arrays` returned."""
         self._load(np.asarray(arrays["codes"], dtype=np.int64), np.asarray(arrays["ids"], dtype=np.int64))
         self.next_id = int(arrays["next_id"][0])
 
     def widened(self, schema: Schema) -> Rows:
-        """The same rows with wider decimals, and with more columns at the end, which are null. O(rows)."""
+        """A copy with wider decimals and with more columns at the end, which are null. O(rows x columns)."""
         arrays = self.to_arrays()
         codes = np.full((len(schema), len(self)), NULL)
         codes[: len(self.schema)] = arrays["codes"]
@@ -160,7 +160,7 @@ class Rows:
         return Rows.from_arrays(schema, self.key, arrays | {"codes": codes})
 
     def fits(self, column: Column) -> bool:
-        """Whether the values of a column can be held by a wider decimal."""
+        """Whether all values of the column fit its wider decimal type."""
         place = self.schema.position(column.name)
         return rescaled(self.codes()[place], column.scale - self.schema.columns[place].scale) is not None
 
@@ -173,7 +173,7 @@ class Rows:
         }
 
     def _check(self) -> None:
-        """The invariants, for tests."""
+        """Asserts the invariants, for tests."""
         live = self._live_slots()
         assert len(live) == self._count
         assert (np.diff(self._ids[: self._slots]) > 0).all()

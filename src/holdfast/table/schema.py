@@ -1,4 +1,4 @@
-"""Columns and schemas: values that describe a table and never see its rows."""
+"""Columns and schemas: values that describe a table without its rows."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ import pyarrow as pa
 from holdfast.errors import SchemaError, cell, shown
 from holdfast.table.kind import Kind
 
-LARGEST_SCALE = 18
+MAX_SCALE = 18
+Refusals = dict[int, str]  # by row: why its value does not fit the column
 
 
 @dataclass(frozen=True)
 class Column:
-    """A named column of one kind; `scale` is the number of decimals of a decimal."""
+    """A named column of one kind. `scale` is the number of decimal places of a decimal."""
 
     name: str
     kind: Kind
@@ -32,7 +33,7 @@ class Column:
 
     @property
     def arrow_type(self) -> pa.DataType:
-        """The Arrow type in which decoded values of this column come."""
+        """The Arrow type of decoded values of this column."""
         if self.kind is Kind.DECIMAL:
             return pa.decimal128(38, self.scale)
         return _ARROW_TYPES[self.kind]
@@ -63,8 +64,8 @@ class Schema:
         if not self.columns:
             raise SchemaError("a table needs at least one column")
         if len(self._positions) < len(self.columns):
-            twice = next(n for n in self.names if self.names.count(n) > 1)
-            raise SchemaError(f"column {shown(twice)} stands twice")
+            duplicate = next(n for n in self.names if self.names.count(n) > 1)
+            raise SchemaError(f"column {shown(duplicate)} stands twice")
 
     @classmethod
     def of(cls, **types: str) -> Schema:
@@ -85,7 +86,7 @@ class Schema:
         return len(self.columns)
 
     def position(self, name: str) -> int:
-        """Where the column stands; an unknown name is an error that suggests the nearest ones."""
+        """The position of a column; SchemaError with similar names if there is no such column."""
         try:
             return self._positions[name]
         except KeyError:
@@ -108,12 +109,12 @@ class Schema:
         return pa.schema([(c.name, c.arrow_type) for c in self.columns])
 
 
-def unknown_name(what: str, name: str, known: Sequence[str]) -> str:
+def unknown_name(what: str, name: str, names: Sequence[str]) -> str:
     """`unknown column 'citty'; did you mean 'city'?`"""
-    near = difflib.get_close_matches(name, known, n=3)
-    if near:
-        return f"unknown {what} {cell(name)}; did you mean {', '.join(map(shown, near))}?"
-    listed = ", ".join(known[:12]) + (", ..." if len(known) > 12 else "")
+    similar = difflib.get_close_matches(name, names, n=3)
+    if similar:
+        return f"unknown {what} {cell(name)}; did you mean {', '.join(map(shown, similar))}?"
+    listed = ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")
     return f"unknown {what} {cell(name)}; there are: {listed}"
 
 
@@ -123,11 +124,11 @@ def column_of_type_text(name: str, text: str) -> Column:
     >>> column_of_type_text("price", "decimal(2)").scale
     2
     """
-    found = re.fullmatch(r"decimal\s*\(\s*(\d+)\s*\)", text.strip())
-    if found:
-        scale = int(found.group(1))
-        if scale > LARGEST_SCALE:
-            raise SchemaError(f"column {shown(name)}: decimals have at most {LARGEST_SCALE} places, not {scale}")
+    match = re.fullmatch(r"decimal\s*\(\s*(\d+)\s*\)", text.strip())
+    if match:
+        scale = int(match.group(1))
+        if scale > MAX_SCALE:
+            raise SchemaError(f"column {shown(name)}: decimals have at most {MAX_SCALE} places, not {scale}")
         return Column(name, Kind.DECIMAL, scale)
     if text in list(Kind) and text != Kind.DECIMAL:
         return Column(name, Kind(text))
@@ -138,31 +139,31 @@ def column_of_type_text(name: str, text: str) -> Column:
 
 
 def type_option(name: str, type_text: str) -> str:
-    """`--type a=text`: the option that gives a column this type, as a shell takes it."""
+    """`--type a=text`: the command-line option that sets a column's type, quoted for the shell."""
     return f"`--type {shlex.quote(f'{name}={type_text}')}`"
 
 
 def text_or_float(name: str) -> str:
-    """What to do about a number that fits no exact kind."""
+    """Advice for a number that fits no exact kind."""
     text, float_ = type_option(name, "text"), type_option(name, "float")
     return f"read it as text with {text}, or accept rounding with {float_} (in Python: types={{{name!r}: 'text'}})"
 
 
 def as_float(name: str) -> str:
-    """What to do about a float in a column of another kind."""
+    """Advice for a float in a column of another kind."""
     return f"read the column with {type_option(name, 'float')} (in Python: types={{{name!r}: 'float'}})"
 
 
 def more_places(name: str, places: int) -> str:
-    """What to do about a number with more decimal places than its column has."""
-    if places > LARGEST_SCALE:
+    """Advice for a number with more decimal places than its column."""
+    if places > MAX_SCALE:
         return text_or_float(name)
     wider = f"decimal({places})"
     return f"read the column with {type_option(name, wider)} (in Python: types={{{name!r}: {wider!r}}})"
 
 
 def column_of_arrow(field: pa.Field) -> Column:
-    """The column for an Arrow field; a type that has no kind is an error that names it."""
+    """The column for an Arrow field; SchemaError if no kind fits its type."""
     name, type_ = field.name, value_type(field.type)
     if pa.types.is_integer(type_):
         return Column(name, Kind.INTEGER)
@@ -178,7 +179,7 @@ def column_of_arrow(field: pa.Field) -> Column:
 
 
 def value_type(type_: pa.DataType) -> pa.DataType:
-    """The type of the values behind a dictionary (categorical) or run-end encoding."""
+    """The type of the values in a dictionary (categorical) or run-end encoding."""
     if pa.types.is_dictionary(type_) or pa.types.is_run_end_encoded(type_):
         return value_type(type_.value_type)
     return type_

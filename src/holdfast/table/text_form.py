@@ -1,7 +1,7 @@
-"""Values as plain text, so that columns of different kinds can be compared as text.
+"""Values as canonical text, so that columns of different kinds can be compared as text.
 
-Equal numbers have equal text, whatever the kind and scale of their columns: no exponent, no zeros at the end of a
-fraction. The written form is not kept, so `1.50` and `1.5` are the same text.
+Equal numbers have equal texts, whatever the kinds and scales of their columns: without exponent and without trailing
+zeros. The text in the input is not kept, so `1.50` becomes `1.5`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from holdfast.table.dictionary import Codes, TextDictionary
 from holdfast.table.encode import decode_column
 from holdfast.table.floats import float_values
 from holdfast.table.kind import Kind
-from holdfast.table.schema import LARGEST_SCALE, Column
+from holdfast.table.schema import MAX_SCALE, Column
 
 
 def text_form(column: Column, codes: Codes, dictionary: TextDictionary) -> pa.Array:
@@ -44,10 +44,10 @@ def _decimals(codes: Codes, scale: int) -> pa.Array:
 
 
 def _float(value: float) -> str:
-    """All digits where an integer or decimal could be equal; else the shortest text that reads back as the float."""
+    """All digits if an integer or decimal could equal the float; else the shortest text of the float."""
     if not math.isfinite(value):
         return repr(value)
-    if (value * 2.0**LARGEST_SCALE).is_integer():
+    if (value * 2.0**MAX_SCALE).is_integer():
         exact = Decimal(value)
         places = max(0, -int(exact.as_tuple().exponent))
         if abs(exact) * 10**places < 2**63:

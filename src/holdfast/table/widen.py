@@ -1,13 +1,13 @@
-"""Which columns need more decimal places to hold the numbers of a change exactly.
+"""Finds the columns that need more decimal places to hold the numbers of a change exactly.
 
-An integer column widens to decimals, a decimal column to more of them. A number that no decimal of 64 bits holds beside
-the others of the change widens nothing: it is left to the encoder, which refuses it by name.
+An integer column widens to decimals, a decimal column to more places. A number that does not fit 64 bits at a scale
+that also fits the other numbers of the change widens nothing; the encoder then refuses it.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -21,61 +21,62 @@ from holdfast.table.encode import plain
 from holdfast.table.kind import Kind
 from holdfast.table.parse import DECIMAL_PATTERN
 from holdfast.table.read import RowsSource, Source
-from holdfast.table.schema import LARGEST_SCALE, Column, Schema, is_string
+from holdfast.table.schema import MAX_SCALE, Column, Schema, is_string
 
-_LARGEST = 2**63 - 1
+_MAX_CODE = 2**63 - 1
 
 
 def widened(schema: Schema, source: Source, declared: Collection[str]) -> dict[str, str]:
-    """The types that columns need, by name; nothing for those that fit, or whose type was declared. O(cells), and no
-    copy of columns that fit.
+    """The wider types that columns need, by name. Columns with a declared type never widen.
+
+    O(cells); columns that fit are not copied.
 
     >>> from holdfast.errors import Location
     >>> prices = Source("t", pa.table({"price": ["1.255", "7"]}), Location("t"), textual=True)
     >>> widened(Schema.of(price="decimal(2)"), prices, ())
     {'price': 'decimal(3)'}
     """
-    chosen = [c for c in schema.columns if c.kind in (Kind.INTEGER, Kind.DECIMAL) and c.name not in declared]
-    made = {}
-    for column, numbers in _longer(source, chosen):
+    candidates = [c for c in schema.columns if c.kind in (Kind.INTEGER, Kind.DECIMAL) and c.name not in declared]
+    types = {}
+    for column, numbers in _too_narrow(source, candidates):
         scale = _scale(column, numbers)
         if scale is not None:
-            made[column.name] = f"decimal({scale})"
-    return made
+            types[column.name] = f"decimal({scale})"
+    return types
 
 
 def rescaled(codes: Codes, places: int) -> Codes | None:
-    """The codes of the same values with more decimal places; None where one would not fit 64 bits.
+    """The codes of the same values with `places` more decimal places; None if one does not fit 64 bits.
 
     >>> rescaled(np.array([12, NULL]), 2).tolist() == [1200, NULL]
     True
     """
     null = codes == NULL
-    known = np.where(null, 0, codes)
-    if (np.abs(known) > _LARGEST // 10**places).any():
+    filled = np.where(null, 0, codes)
+    if (np.abs(filled) > _MAX_CODE // 10**places).any():
         return None
-    return np.where(null, NULL, known * 10**places)
+    return np.where(null, NULL, filled * 10**places)
 
 
-def _longer(source: Source, columns: Iterable[Column]) -> Iterator[tuple[Column, set[Fraction]]]:
-    """The columns of which some number has more places than fit, with all their numbers."""
+def _too_narrow(source: Source, columns: Iterable[Column]) -> Iterator[tuple[Column, set[Fraction]]]:
+    """The columns with a number of more decimal places than the column has, and all numbers of these columns."""
     if isinstance(source, RowsSource):
-        yield from _longer_rows(source, columns)
+        yield from _too_narrow_for_rows(source, columns)
         return
     for column in columns:
         if column.name in source.table.column_names:
             values = plain(source.table.column(column.name))
-            numbers = _NUMBERS[_form(values.type, source.textual)](values, column.scale)
+            numbers = _numbers_in(values, source.textual)(values, column.scale)
             if numbers is not None:
                 yield column, numbers
 
 
-def _longer_rows(source: RowsSource, columns: Iterable[Column]) -> Iterator[tuple[Column, set[Fraction]]]:
+def _too_narrow_for_rows(source: RowsSource, columns: Iterable[Column]) -> Iterator[tuple[Column, set[Fraction]]]:
     places = {name: place for place, name in enumerate(source.names)}
     for column in columns:
         values = [_cell(row, column.name, places) for row in source.rows]
         numbers = {
-            Fraction(v) for v in values if isinstance(v, int) or (isinstance(v, float | Decimal) and _is_finite(v))
+            Fraction(v) for v in values if isinstance(v, int) or (isinstance(v, float | Decimal) and _can_fit(v))
         }
         if any(number.denominator != 1 and (number * 10**column.scale).denominator != 1 for number in numbers):
             yield column, numbers
@@ -88,22 +89,28 @@ def _cell(row: Any, name: str, places: Mapping[str, int]) -> Any:
     return row[place] if isinstance(row, tuple | list) and place < len(row) else None
 
 
-def _is_finite(value: float | Decimal) -> bool:
-    """And not so large or small that no column could hold it."""
+def _can_fit(value: float | Decimal) -> bool:
+    """Whether a number is finite, and neither too large nor too small for every column."""
     if isinstance(value, Decimal):
         return value.is_finite() and abs(value.adjusted()) < 40
     return value == 0 or (math.isfinite(value) and 1e-40 < abs(value) < 1e40)
 
 
-def _form(type_: pa.DataType, textual: bool) -> str:
-    if textual and is_string(type_):
-        return "text"
-    return "decimal" if pa.types.is_decimal(type_) else "float" if pa.types.is_floating(type_) else "other"
+Numbers = Callable[[pa.ChunkedArray, int], set[Fraction] | None]  # None: all values fit the scale
+
+
+def _numbers_in(values: pa.ChunkedArray, textual: bool) -> Numbers:
+    """The function that extracts the numbers from values of this type."""
+    if textual and is_string(values.type):
+        return _in_text
+    if pa.types.is_decimal(values.type):
+        return _in_decimals
+    return _in_floats if pa.types.is_floating(values.type) else _in_others
 
 
 def _in_text(values: pa.ChunkedArray, scale: int) -> set[Fraction] | None:
-    longer = rf"\.[0-9]{{{scale}}}[0-9]*[1-9]"
-    if not pc.any(pc.match_substring_regex(values, longer)).as_py():
+    more_places = rf"\.[0-9]{{{scale}}}[0-9]*[1-9]"
+    if not pc.any(pc.match_substring_regex(values, more_places)).as_py():
         return None
     texts = pc.unique(values).drop_null()
     texts = texts.filter(pc.match_substring_regex(texts, f"^({DECIMAL_PATTERN})$"))
@@ -123,14 +130,14 @@ def _in_decimals(values: pa.ChunkedArray, scale: int) -> set[Fraction] | None:
 
 def _in_floats(values: pa.ChunkedArray, scale: int) -> set[Fraction] | None:
     """A float m / 2^k in lowest terms has k decimal places."""
-    numbers: set[Fraction] = set()
-    longer = False
+    has_more_places = False
     for chunk in values.chunks:
         floats = chunk.drop_null().to_numpy(zero_copy_only=False).astype(np.float64)
         floats = floats[np.abs(floats) < 2.0**64]
-        longer |= bool((np.ldexp(floats, scale) != np.floor(np.ldexp(floats, scale))).any())
-    if not longer:
+        has_more_places |= bool((np.ldexp(floats, scale) != np.floor(np.ldexp(floats, scale))).any())
+    if not has_more_places:
         return None
+    numbers: set[Fraction] = set()
     for chunk in values.chunks:
         floats = np.unique(chunk.drop_null().to_numpy(zero_copy_only=False).astype(np.float64))
         numbers.update(map(Fraction, floats[np.abs(floats) < 2.0**64].tolist()))
@@ -141,23 +148,20 @@ def _in_others(_: pa.ChunkedArray, __: int) -> set[Fraction] | None:
     return None
 
 
-_NUMBERS = {"text": _in_text, "decimal": _in_decimals, "float": _in_floats, "other": _in_others}
-
-
 def _scale(column: Column, numbers: set[Fraction]) -> int | None:
-    """The most places that some number needs and at which every number fits that has no more of them."""
-    largest: dict[int, Fraction] = {}
+    """The largest scale that a number needs, and at which all numbers with no more places fit 64 bits; or None."""
+    largest: dict[int, Fraction] = {}  # by the scale that a number needs
     for number in numbers:
         places = _places(number)
-        if places is not None and abs(number) * 10 ** max(places, column.scale) <= _LARGEST:
-            least = max(places, column.scale)
-            largest[least] = max(largest.get(least, Fraction(0)), abs(number))
+        if places is not None and abs(number) * 10 ** max(places, column.scale) <= _MAX_CODE:
+            scale = max(places, column.scale)
+            largest[scale] = max(largest.get(scale, Fraction(0)), abs(number))
     for scale in sorted((places for places in largest if places > column.scale), reverse=True):
-        if max(size for places, size in largest.items() if places <= scale) * 10**scale <= _LARGEST:
+        if max(size for places, size in largest.items() if places <= scale) * 10**scale <= _MAX_CODE:
             return scale
     return None
 
 
 def _places(number: Fraction) -> int | None:
-    """How many decimal places a number has; None if they are more than a column can have."""
-    return next((n for n in range(LARGEST_SCALE + 1) if 10**n % number.denominator == 0), None)
+    """The number of decimal places of a number; None if no column has that many."""
+    return next((n for n in range(MAX_SCALE + 1) if 10**n % number.denominator == 0), None)
