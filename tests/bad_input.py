@@ -90,7 +90,7 @@ class Home:
         try:
             for batch in files.batches(None, 0, follower.book.records()):
                 follower.take(batch)
-            return files.landing.named(Applied(follower.book.records(), pipeline.name))
+            return files.landing.problems(Applied(follower.book.records(), pipeline.name))
         finally:
             follower.close()
 
@@ -395,9 +395,9 @@ def upgraded(home: Home) -> None:
         assert files.batches(None, 0, book.records()) == []
         home.write("landing/day=2/b.csv", good(50))  # of the same name and length: nobody can tell
         applied = Applied(book.records(), "pipeline")
-        assert files.untaken(applied) == [] and len(files.landing.named(applied)) == 2
+        assert files.new_batches(applied) == [] and len(files.landing.problems(applied)) == 2
         home.write("landing/a.csv", good(3333))
-        assert "a.csv: was written again" in "".join(files.landing.named(applied))
+        assert "a.csv: was written again" in "".join(files.landing.problems(applied))
 
 
 # --- rulebooks and pipelines ------------------------------------------------------------------------------------

@@ -26,7 +26,7 @@ from holdfast.cli.main import app
 from holdfast.cli.output import Format
 from holdfast.exchange.forms import FORMS
 from holdfast.pipeline.config import AlertSink, WebhookSink
-from holdfast.pipeline.told import Told
+from holdfast.pipeline.sink_events import SinkEvents
 from holdfast.pipeline.writers import AlertSender, WebhookSender
 from holdfast.web.app import make_app
 from holdfast.workflow.alerts import body_of
@@ -150,13 +150,13 @@ class Masked(Home):
         """What message sinks send of every version."""
         with self.book() as book:
             for version in range(book.oldest_told, book.version + 1):
-                told = Told("people", book, version)
+                events = SinkEvents("people", book, version)
                 sink = WebhookSink(kind="webhook", url="http://127.0.0.1:9/")
-                self.quiet(repr(WebhookSender(sink).message(told)), "webhook")
+                self.quiet(repr(WebhookSender(sink).message(events)), "webhook")
                 self.quiet(
-                    repr(AlertSender(tuple(AlertSink(kind="alert", urls=["json://x"]).urls)).message(told)), "alert"
+                    repr(AlertSender(tuple(AlertSink(kind="alert", urls=["json://x"]).urls)).message(events)), "alert"
                 )
-                self.quiet(body_of(told.alerts), "alert")
+                self.quiet(body_of(events.alerts), "alert")
 
     def pages(self) -> None:
         """Every page and route of the web server, with every rule, row and page number."""

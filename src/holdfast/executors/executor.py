@@ -1,7 +1,7 @@
-"""The protocol of an executor: two verbs, pure functions, named arrays in and out.
+"""The protocol of an executor: it maps functions over blocks and updates buckets. Named arrays go in and come out.
 
-A function that runs on an executor is a module-level function that captures nothing: it may run in another thread,
-another process, or on another machine, and more than once.
+An executor runs module-level functions that capture nothing. They may run in another thread, in another process or on
+another machine, and more than once.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ class Bucket:
 
 @dataclass(frozen=True)
 class Block:
-    """A piece of work: arrays, and what it costs in any unit (pairs, rows), by which progress is told.
+    """A piece of work: arrays, and its cost in any unit (pairs, rows), which weighs it in balancing and progress.
 
-    The arrays of the `buckets` come with its own, named `0/...`, `1/...`; a file is read where the work is done.
+    The arrays of its `buckets` are added under the names `0/...`, `1/...`. The task reads the files of buckets.
     """
 
     arrays: Arrays
@@ -51,39 +51,39 @@ class Block:
 
 
 class Executor(Protocol):
-    """Runs tiles over blocks and steps over buckets; the answer does not depend on which executor it is.
+    """Runs tiles on blocks and steps on buckets. All executors return the same results.
 
-    `elsewhere`: whether the work leaves this process, so that it must be worth the way.
+    `elsewhere`: the work leaves this process, so it must be large enough to pay for the round trip.
     """
 
     @property
     def elsewhere(self) -> bool: ...
 
     def map(self, tile: Tile, blocks: Sequence[Block], shared: Arrays) -> list[Arrays]:
-        """tile(block, shared) for every block, in the order of the blocks; the caller merges."""
+        """Runs tile(block, shared) for every block. Returns the results in the order of the blocks."""
         ...
 
     def update(
         self, step: Step, buckets: Sequence[Bucket], delta: Arrays, shared: Arrays = NOTHING
     ) -> tuple[list[Bucket], list[Arrays]]:
-        """step(bucket, its part of the delta, shared) for every bucket that the delta touches.
+        """Runs step(bucket, its part of the delta, shared) for every bucket that the delta touches.
 
-        The delta's array `bucket` says for each of its rows which bucket it belongs to. Returns all buckets, the
-        untouched ones as they were, and the summaries of the touched ones in the order of the buckets.
+        The array `bucket` of the delta holds the bucket number of each of its rows. Returns all buckets, including
+        untouched ones, and the summaries of the touched ones in the order of the buckets.
         """
         ...
 
     def forget(self, buckets: Sequence[Bucket]) -> None:
-        """Lets go of buckets that a newer state has replaced."""
+        """Frees buckets that a newer state has replaced."""
         ...
 
 
 class Cancelled(HoldfastError):
-    """The work was cancelled; nothing of it counts."""
+    """The work was cancelled. Its partial results are discarded."""
 
 
 class Cancellation:
-    """A switch that the user of an executor may flip from any thread."""
+    """A flag that any thread can set to cancel the work of an executor."""
 
     def __init__(self) -> None:
         self._event = threading.Event()
@@ -101,7 +101,7 @@ class Cancellation:
 
 
 def require_pure(function: Callable[..., object]) -> None:
-    """Refuses functions that could not run elsewhere: lambdas, closures, methods and inner functions.
+    """Refuses functions that could not run on another machine: lambdas, closures, methods and inner functions.
 
     >>> require_pure(lambda block, shared: block)
     Traceback (most recent call last):
@@ -113,7 +113,7 @@ def require_pure(function: Callable[..., object]) -> None:
 
 
 def parts_of(delta: Arrays) -> dict[int, dict[str, Array]]:
-    """The rows of a delta by bucket, in the order in which they stand.
+    """Splits the rows of a delta by bucket. Rows of a bucket keep their order.
 
     >>> parts = parts_of({"bucket": np.array([1, 0, 1]), "x": np.array([7, 8, 9])})
     >>> {number: part["x"].tolist() for number, part in parts.items()}
@@ -121,16 +121,16 @@ def parts_of(delta: Arrays) -> dict[int, dict[str, Array]]:
     """
     numbers = np.asarray(delta[BUCKET])
     order = np.argsort(numbers, kind="stable")
-    found, starts = np.unique(numbers[order], return_index=True)
-    rows_of = zip(found.tolist(), np.split(order, starts)[1:], strict=True)
-    rest = {name: array for name, array in delta.items() if name != BUCKET}
-    return {number: {name: array[rows] for name, array in rest.items()} for number, rows in rows_of}
+    buckets, starts = np.unique(numbers[order], return_index=True)
+    rows_by_bucket = zip(buckets.tolist(), np.split(order, starts)[1:], strict=True)
+    columns = {name: array for name, array in delta.items() if name != BUCKET}
+    return {number: {name: array[rows] for name, array in columns.items()} for number, rows in rows_by_bucket}
 
 
 def touched_parts(
     buckets: Sequence[Bucket], delta: Arrays
 ) -> tuple[list[Bucket], dict[int, dict[str, Array]], list[float]]:
-    """The buckets that a delta touches, its part for each by number, and what each costs: its rows."""
+    """The buckets that a delta touches, the part of each by number, and its cost: the number of its rows."""
     parts = parts_of(delta)
     unknown = sorted(set(parts) - {bucket.number for bucket in buckets})
     if unknown:

@@ -1,7 +1,7 @@
-"""The executor on Spark: tasks read their blocks from shared storage, run the same functions, and write what they made.
+"""The executor on Spark. Tasks read their blocks from shared storage, run the function, and write the results back.
 
-Spark carries numbers and file names only. Classic and Connect alike: no RDD, no JVM, no state in closures. The shared
-directory must be the same path for the driver and for every worker.
+Only numbers and file names pass through Spark. It works with Spark Classic and Spark Connect: no RDDs, no JVM access,
+no state in closures. The shared directory must have the same path on the driver and on every worker.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ from holdfast.executors.executor import (
     touched_parts,
 )
 
-_TILES_PER_CORE = 4  # more tasks than cores, so that no core waits for the longest one
-_STEPS_PER_CORE = 1  # steps are short, and many at a time: several states change side by side
+_TILES_PER_CORE = 4  # more tasks than cores, so that cores do not idle while the longest task runs
+_STEPS_PER_CORE = 1  # steps are short, and updates of several states run concurrently
 _RESULT = "number long, file string"
 _BUCKETS = "buckets"
 _CANCELLED = "cancelled"
@@ -48,7 +48,7 @@ _SHARED, _BLOCKS, _PARTS, _OLD, _PLAN = "shared.arrow", "blocks.arrow", "parts.a
 
 @dataclass(frozen=True)
 class SparkExecutor:
-    """Runs blocks as Spark tasks; `tasks` is into how many the work is split, by cost."""
+    """Runs blocks as Spark tasks. `tasks` is the number of tasks, among which the work is balanced by cost."""
 
     spark: SparkSession
     directory: Path
@@ -66,10 +66,10 @@ class SparkExecutor:
             return []
         with self._job() as job:
             _put(job / _SHARED, shared)
-            _put(job / _BLOCKS, joined({str(i): _carried(block) for i, block in enumerate(blocks)}))
+            _put(job / _BLOCKS, joined({str(i): _arrays_without_file(block) for i, block in enumerate(blocks)}))
             (job / _PLAN).write_text(json.dumps([[_file(b) for b in block.buckets] for block in blocks]))
-            found = self._run(job, _map_task, tile, [block.cost for block in blocks], _TILES_PER_CORE)
-            return [_copied(job / found[i]) for i in range(len(blocks))]
+            files = self._run(job, _map_task, tile, [block.cost for block in blocks], _TILES_PER_CORE)
+            return [_read(job / file) for file in files]
 
     def update(
         self, step: Step, buckets: Sequence[Bucket], delta: Arrays, shared: Arrays = NOTHING
@@ -84,26 +84,26 @@ class SparkExecutor:
             _put(job / _SHARED, shared)
             _put(job / _PARTS, joined({str(b.number): parts[b.number] for b in touched}))
             _put(job / _OLD, joined({str(b.number): b.arrays or {} for b in touched}))
-            files = {str(b.number): str(b.file) for b in touched if b.file is not None}
-            (job / _PLAN).write_text(json.dumps({"numbers": [b.number for b in touched], "files": files}))
-            found = self._run(job, _update_task, step, costs, _STEPS_PER_CORE)
-            made = [split(_copied(job / found[i])) for i in range(len(touched))]
+            old_files = {str(b.number): str(b.file) for b in touched if b.file is not None}
+            (job / _PLAN).write_text(json.dumps({"numbers": [b.number for b in touched], "files": old_files}))
+            summary_files = self._run(job, _update_task, step, costs, _STEPS_PER_CORE)
+            summaries: list[Arrays] = [split(_read(job / file)).get("summary", {}) for file in summary_files]
             after = {}
-            for place, bucket in enumerate(touched):
+            for bucket, summary_file in zip(touched, summary_files, strict=True):
                 file = home / f"{bucket.number}-{secrets.token_hex(4)}.arrow"
-                (job / found[place].replace("out-", "state-")).rename(file)
+                (job / summary_file.replace("out-", "state-")).rename(file)
                 after[bucket.number] = Bucket(bucket.number, file=file)
-        return [after.get(b.number, b) for b in buckets], [summary.get("summary", {}) for summary in made]
+        return [after.get(b.number, b) for b in buckets], summaries
 
     def forget(self, buckets: Sequence[Bucket]) -> None:
-        """Removes the files of buckets that nobody needs any more."""
+        """Removes the files of these buckets."""
         for bucket in buckets:
             if bucket.file is not None:
                 bucket.file.unlink(missing_ok=True)
 
     @contextmanager
     def _job(self) -> Iterator[Path]:
-        """A directory for one job."""
+        """A temporary directory for one job."""
         job = self.directory / f"job-{secrets.token_hex(6)}"
         job.mkdir(parents=True)
         try:
@@ -114,19 +114,25 @@ class SparkExecutor:
     def _run(
         self, job: Path, task: Callable[..., Any], function: Callable[..., Any], costs: list[float], per_core: int
     ) -> list[str]:
-        """The files with the results, by place. Each task gets places of about the same cost."""
+        """Runs `task` for all pieces of work. Returns their result files, in order.
+
+        The pieces are divided among tasks so that each task costs about the same.
+        """
         shares = shared_out(costs, self.tasks or per_core * parallelism(self.spark))
         (job / "shares.json").write_text(json.dumps(shares))
         name = f"{function.__module__}:{function.__qualname__}"
         numbers = self.spark.range(0, len(shares), 1, len(shares))
         frame = numbers.mapInArrow(functools.partial(task, str(job), name), _RESULT)
         table = self._collect(frame, job, len(costs))
-        found = dict(zip(table.column("number").to_pylist(), table.column("file").to_pylist(), strict=True))
-        return [found[place] for place in range(len(costs))]
+        files = dict(zip(table.column("number").to_pylist(), table.column("file").to_pylist(), strict=True))
+        return [files[number] for number in range(len(costs))]
 
     def _collect(self, frame: DataFrame, job: Path, count: int) -> pa.Table:
-        """The rows of a small frame, while progress is told. Cancelling takes effect between blocks: tasks see a file.
-        (Spark's own tags are seen by the thread that set them only.)"""
+        """Collects a small frame and reports progress meanwhile.
+
+        Cancelling takes effect between blocks: tasks look for a file. (Spark's own job tags work only in the thread
+        that set them.)
+        """
         with ThreadPoolExecutor(1) as pool:
             future = pool.submit(frame.toArrow)
             try:
@@ -135,67 +141,68 @@ class SparkExecutor:
                         table = future.result(timeout=0.2)
                     except TimeoutError:
                         self.cancellation.check()
-                        self._tell(len({p.name.split("-")[1] for p in job.glob("out-*")}) / count)
+                        self._report_progress(len({p.name.split("-")[1] for p in job.glob("out-*")}) / count)
                     else:
-                        self._tell(1.0)
+                        self._report_progress(1.0)
                         return table
             except BaseException:
                 (job / _CANCELLED).touch()
                 raise
 
-    def _tell(self, share: float) -> None:
+    def _report_progress(self, share: float) -> None:
         if self.progress is not None:
             self.progress(min(share, 1.0))
 
 
 def quoted(name: str) -> str:
-    """A column's name as Spark wants it, whatever is in it."""
+    """A column name, quoted for Spark."""
     return "`" + name.replace("`", "``") + "`"
 
 
 def numbered(frame: DataFrame, names: Sequence[str]) -> DataFrame:
-    """These columns as c0, c1, ...: mapInArrow does not take every name."""
+    """Renames these columns to c0, c1, ...: mapInArrow does not accept every name."""
     return frame.select(*(frame[quoted(name)].alias(f"c{i}") for i, name in enumerate(names)))
 
 
 @functools.lru_cache(maxsize=8)
 def parallelism(spark: SparkSession) -> int:
-    """How many tasks run at a time: into how many parts Spark cuts a range by itself."""
+    """The number of tasks that run at a time: the default number of partitions of a range."""
     return int(spark.range(4096).select(spark_partition_id().alias("p")).distinct().count())
 
 
 def shared_out(costs: Sequence[float], tasks: int) -> list[list[int]]:
-    """Places by task: the dearest first, each to the task that has least.
+    """Divides pieces of work among tasks: the most expensive first, each to the task with the lowest cost so far.
 
     >>> shared_out([5, 1, 1, 3], 2)
     [[0], [3, 1, 2]]
     """
     shares: list[list[int]] = [[] for _ in range(min(tasks, len(costs)))]
     heap = [(0.0, task) for task in range(len(shares))]
-    for place in sorted(range(len(costs)), key=lambda i: -costs[i]):
+    for number in sorted(range(len(costs)), key=lambda i: -costs[i]):
         cost, task = heapq.heappop(heap)
-        shares[task].append(place)
-        heapq.heappush(heap, (cost + costs[place], task))
+        shares[task].append(number)
+        heapq.heappush(heap, (cost + costs[number], task))
     return shares
 
 
-# --- in the tasks -------------------------------------------------------------------------------------------
+# --- these functions run in the tasks -----------------------------------------------------------------------
 
 
 def _map_task(job: str, name: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    tile, place = _function(name), Path(job)
-    shared, blocks = from_buffer(map_file(place / _SHARED)), _by_block(from_buffer(map_file(place / _BLOCKS)))
-    plan = json.loads((place / _PLAN).read_text())
-    for number in _places(place, batches):
+    """Runs a tile on the blocks of this task."""
+    tile, home = _function(name), Path(job)
+    shared, blocks = _read(home / _SHARED), _by_block(_read(home / _BLOCKS))
+    plan = json.loads((home / _PLAN).read_text())
+    for number in _numbers(home, batches):
         buckets = tuple(Bucket(i, Path(file) if file else None) for i, file in enumerate(plan[number]))
         block = {**Block({}, buckets=buckets).load(), **blocks.get(number, {})}
-        yield _result(number, _write(place, number, "out", tile(block, shared)))
+        yield _result(number, _write(home, number, "out", tile(block, shared)))
 
 
-def _carried(block: Block) -> Arrays:
-    """The arrays that have no file."""
-    inside = {str(i): bucket.arrays or {} for i, bucket in enumerate(block.buckets) if bucket.file is None}
-    return {**block.arrays, **joined(inside)}
+def _arrays_without_file(block: Block) -> Arrays:
+    """The arrays of a block that must be sent: its own, and those of buckets in memory."""
+    in_memory = {str(i): bucket.arrays or {} for i, bucket in enumerate(block.buckets) if bucket.file is None}
+    return {**block.arrays, **joined(in_memory)}
 
 
 def _file(bucket: Bucket) -> str | None:
@@ -203,45 +210,43 @@ def _file(bucket: Bucket) -> str | None:
 
 
 def _by_block(arrays: Arrays) -> dict[int, dict[str, Any]]:
-    """Arrays named `3/x` by their block, 3, and their name, which may have slashes of its own."""
-    made: dict[int, dict[str, Any]] = {}
+    """Groups arrays named `3/x` by block number 3. The rest of the name may contain slashes."""
+    by_block: dict[int, dict[str, Any]] = {}
     for name, array in arrays.items():
         number, _, rest = name.partition("/")
-        made.setdefault(int(number), {})[rest] = array
-    return made
+        by_block.setdefault(int(number), {})[rest] = array
+    return by_block
 
 
 def _update_task(job: str, name: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    step, place = _function(name), Path(job)
-    shared, parts, old = (
-        from_buffer(map_file(place / _SHARED)),
-        split(from_buffer(map_file(place / _PARTS))),
-        split(from_buffer(map_file(place / _OLD))),
-    )
-    plan = json.loads((place / _PLAN).read_text())
-    for number in _places(place, batches):
+    """Runs a step on the buckets of this task. Writes the new states and the summaries."""
+    step, home = _function(name), Path(job)
+    shared, parts, old = _read(home / _SHARED), split(_read(home / _PARTS)), split(_read(home / _OLD))
+    plan = json.loads((home / _PLAN).read_text())
+    for number in _numbers(home, batches):
         bucket = str(plan["numbers"][number])
         before = load(Bucket(0, Path(plan["files"][bucket]) if bucket in plan["files"] else None, old.get(bucket)))
         state, summary = step(before, parts.get(bucket, {}), shared)
         attempt = secrets.token_hex(4)
-        _write(place, number, "state", state, attempt)
-        yield _result(number, _write(place, number, "out", joined({"summary": summary}), attempt))
+        _write(home, number, "state", state, attempt)
+        yield _result(number, _write(home, number, "out", joined({"summary": summary}), attempt))
 
 
 def _function(name: str) -> Callable[..., Any]:
-    module, _, function = name.partition(":")
-    made: Callable[..., Any] = getattr(importlib.import_module(module), function)
-    return made
+    module, _, function_name = name.partition(":")
+    function: Callable[..., Any] = getattr(importlib.import_module(module), function_name)
+    return function
 
 
-def _places(job: Path, batches: Iterator[pa.RecordBatch]) -> Iterator[int]:
+def _numbers(job: Path, batches: Iterator[pa.RecordBatch]) -> Iterator[int]:
+    """The numbers of the pieces of work that belong to this task, until the job is cancelled."""
     shares = json.loads((job / "shares.json").read_text())
     for batch in batches:
         for task in batch.column(0).to_pylist():
-            for place in shares[task]:
+            for number in shares[task]:
                 if (job / _CANCELLED).exists():
                     raise Cancelled("cancelled")
-                yield place
+                yield number
 
 
 def _result(number: int, file: str) -> pa.RecordBatch:
@@ -249,7 +254,7 @@ def _result(number: int, file: str) -> pa.RecordBatch:
 
 
 def _write(job: Path, number: int, what: str, arrays: Arrays, attempt: str | None = None) -> str:
-    """Writes under a name of this attempt alone; a task that runs twice never meets itself."""
+    """Writes a file whose name is unique to this attempt, so that a repeated task does not overwrite it."""
     name = f"{what}-{number}-{attempt or secrets.token_hex(4)}"
     _put(job / f".{name}", arrays)
     (job / f".{name}").rename(job / name)
@@ -261,6 +266,6 @@ def _put(path: Path, arrays: Arrays) -> None:
         file.write(to_buffer(arrays))
 
 
-def _copied(path: Path) -> Arrays:
-    """The arrays of a file that is about to go: a mapping outlives the name."""
+def _read(path: Path) -> Arrays:
+    """The memory-mapped arrays of a file. They stay valid after the file is removed."""
     return from_buffer(map_file(path))

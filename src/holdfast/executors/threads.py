@@ -1,4 +1,4 @@
-"""The executor inside the process: threads, since kernels release the interpreter lock."""
+"""The executor inside the process. It uses threads, because kernels release the interpreter lock."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from holdfast.executors.executor import (
 )
 
 Result = TypeVar("Result")
-_AHEAD = 4  # blocks waiting for each thread: enough to keep it busy, few enough to cancel soon
+_AHEAD = 4  # blocks submitted per thread: enough to keep it busy, few enough to cancel soon
 
 
 @dataclass(frozen=True)
 class ThreadExecutor:
     """Runs up to `workers` blocks at a time.
 
-    `progress` is told the share of the work that is done, from 0 to 1, never less than before. A cancellation
-    takes effect between blocks; Ctrl-C waits for the blocks that are running, then is raised.
+    `progress` is called with the share of the work that is done, from 0 to 1, never decreasing. A cancellation takes
+    effect between blocks. Ctrl-C waits for the running blocks before it is raised.
     """
 
     workers: int = field(default_factory=lambda: os.cpu_count() or 1)
@@ -58,10 +58,10 @@ class ThreadExecutor:
         return [after.get(bucket.number, bucket) for bucket in buckets], [summary for _, summary in results]
 
     def forget(self, buckets: Sequence[Bucket]) -> None:
-        """Arrays in memory go by themselves."""
+        """Nothing to do: arrays in memory are garbage-collected."""
 
     def _run(self, calls: list[Callable[[], Result]], costs: list[float]) -> list[Result]:
-        """The results in order. Few calls are in flight at a time, so that cancelling takes effect soon."""
+        """Runs the calls and returns their results in order. Few are submitted at a time, to allow fast cancelling."""
         results: dict[int, Result] = {}
         total, done = sum(costs) or 1.0, 0.0
         waiting = list(enumerate(calls))[::-1]
@@ -71,19 +71,19 @@ class ThreadExecutor:
                 while waiting or running:
                     self.cancellation.check()
                     while waiting and len(running) < _AHEAD * self.workers:
-                        place, call = waiting.pop()
-                        running[pool.submit(call)] = place
+                        position, call = waiting.pop()
+                        running[pool.submit(call)] = position
                     for future in wait(running, return_when=FIRST_COMPLETED).done:
-                        place = running.pop(future)
-                        results[place] = future.result()
-                        done += costs[place]
-                        self._tell(done / total)
+                        position = running.pop(future)
+                        results[position] = future.result()
+                        done += costs[position]
+                        self._report_progress(done / total)
             except BaseException:
                 pool.shutdown(wait=False, cancel_futures=True)
                 raise
-        return [results[place] for place in range(len(calls))]
+        return [results[position] for position in range(len(calls))]
 
-    def _tell(self, share: float) -> None:
+    def _report_progress(self, share: float) -> None:
         if self.progress is not None:
             self.progress(min(share, 1.0))
 

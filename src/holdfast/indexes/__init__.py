@@ -1,1 +1,1 @@
-"""Indexes that find the partners of a row, and the plan that says which ones some rules need."""
+"""Indexes that find the partners of a row, and the plan that assigns rules to indexes."""

@@ -1,4 +1,4 @@
-"""What an index does for a group of rules: rows come and go, violating pairs come out."""
+"""The interface of an index: it takes inserted and deleted rows and returns the violating pairs they add and remove."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Mask = npt.NDArray[np.bool_]
 
 
 class PairChanges(NamedTuple):
-    """What a change did to the pairs of each rule: those that went and came where they are all listed, and how many."""
+    """Violating pairs that a change removed and added, by rule. Counts are exact; pairs are given where `listed`."""
 
     removed: list[Pairs]
     count_removed: Counts
@@ -29,29 +29,32 @@ class PairChanges(NamedTuple):
 
 
 class Index(Protocol):
-    """Rows are given by id and by codes[column, row] of all columns; rules by their place in the group."""
+    """Finds violating pairs for the rules of one group.
+
+    Rows are given by id and by codes[column, row] of all columns, a rule by its position in the group.
+    """
 
     group: Group
-    counts: Counts  # the exact number of violating ordered pairs of each rule
-    asked_at_once: int  # rows that `partners` is best given when all pairs are listed
-    least_asked: int  # and when only the first ones are
-    works_elsewhere: bool  # so that several may be asked side by side
+    counts: Counts  # exact number of violating ordered pairs, by rule
+    asked_at_once: int  # rows per call of `partners` that work best to list all pairs
+    least_asked: int  # fewest rows per call that are worth it when only the first pairs are listed
+    works_elsewhere: bool  # the work runs outside this process, so several indexes can be queried concurrently
 
     @property
     def nbytes(self) -> int: ...
 
     def change(self, leave: Ids, leave_codes: Codes, come: Ids, come_codes: Codes, limits: Counts) -> PairChanges:
-        """Rows go, then rows come: the pairs of each rule that went with the ones and came with the others.
+        """Deletes the rows `leave`, then inserts the rows `come`. Returns the pairs that this removed and added.
 
-        Those of a rule are listed unless there are more than its limit (-1: list nothing); counts are always exact.
+        A rule's pairs are listed unless they exceed its limit (-1: list nothing). Counts are always exact.
         """
 
     def partners(self, ids: Ids, codes: Codes, rule: int, *, emit: bool = True) -> tuple[Pairs, Counts]:
-        """For rows that are here: the pairs of one rule in which they are t, and how many each has."""
+        """For rows of the index: the pairs of one rule in which they are t, and their number by row."""
 
 
-class Moving(Protocol):
-    """An index in memory: rows come and go, with their pairs, and whether these were all listed."""
+class InMemoryIndex(Protocol):
+    """An index that inserts and deletes rows separately. Both return pairs by rule, and whether each list is whole."""
 
     counts: Counts
 
@@ -60,21 +63,23 @@ class Moving(Protocol):
     def leave(self, ids: Ids, codes: Codes, limits: Counts) -> tuple[list[Pairs], list[bool]]: ...
 
 
-def moved(index: Moving, leave: Ids, leave_codes: Codes, come: Ids, come_codes: Codes, limits: Counts) -> PairChanges:
-    """Rows go, then rows come."""
+def moved(
+    index: InMemoryIndex, leave: Ids, leave_codes: Codes, come: Ids, come_codes: Codes, limits: Counts
+) -> PairChanges:
+    """`Index.change` of an index in memory: deletes, then inserts."""
     before = index.counts.copy()
     removed, removed_listed = index.leave(leave, leave_codes, limits)
-    middle = index.counts.copy()
+    between = index.counts.copy()
     added, added_listed = index.enter(come, come_codes, limits)
     listed = [a and b for a, b in zip(removed_listed, added_listed, strict=True)]
-    return PairChanges(removed, before - middle, added, index.counts - middle, listed)
+    return PairChanges(removed, before - between, added, index.counts - between, listed)
 
 
 MakeIndex = Callable[[Group, TextDictionary], Index]
 
 
 def members(group: Group, side: Side, codes: Codes, dictionary: TextDictionary) -> Mask:
-    """Who may stand in a role: rows that pass its filter and whose key can be equal to another."""
+    """Rows that qualify for a role: they pass its filters, and their key can equal another key."""
     allowed = ~group.key_is_null(side, codes)
     for tests, nulls in ((side.filter, group.rules[0].nulls), (side.where, "sql")):
         if tests:
@@ -83,7 +88,7 @@ def members(group: Group, side: Side, codes: Codes, dictionary: TextDictionary) 
 
 
 def violate_with_themselves(group: Group, rule: int, codes: Codes, dictionary: TextDictionary) -> Mask:
-    """Rows that would violate the rule if a row were its own partner."""
+    """Rows that would violate the rule if a row could be its own partner."""
     compiled = group.rules[rule]
-    found = rows_that_satisfy(as_dc(compiled.rule).written, group.schema, codes, dictionary, compiled.nulls)  # type: ignore[arg-type]
-    return found & rows_that_satisfy(compiled.t.where, group.schema, codes, dictionary, "sql")
+    violates = rows_that_satisfy(as_dc(compiled.rule).written, group.schema, codes, dictionary, compiled.nulls)  # type: ignore[arg-type]
+    return violates & rows_that_satisfy(compiled.t.where, group.schema, codes, dictionary, "sql")

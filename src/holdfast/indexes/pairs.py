@@ -29,7 +29,7 @@ class Pairs:
         return len(self.t)
 
     def ordered(self) -> Pairs:
-        """By t, then s."""
+        """The pairs sorted by t, then s."""
         if self.s is None:
             return Pairs(np.sort(self.t))
         order = np.lexsort((self.s, self.t))
@@ -39,17 +39,18 @@ class Pairs:
         return Pairs(self.t[:count], None if self.s is None else self.s[:count])
 
     def without(self, others: Pairs) -> Pairs:
-        """The pairs that are not among the others. O(pairs), expected."""
+        """Set difference: the pairs that are not in `others`. Expected O(pairs)."""
         if not len(self) or not len(others):
             return self
-        theirs, mine = (np.stack([p.t] if p.s is None else [p.t, p.s]) for p in (others, self))
-        rows = np.concatenate([theirs, mine], axis=1)
-        kept = groups(rows, np.arange(len(rows)))[len(others) :] >= len(others)
+        stacked = [np.stack([p.t] if p.s is None else [p.t, p.s]) for p in (others, self)]
+        combined = np.concatenate(stacked, axis=1)
+        # `groups` gives each pair the position of its first occurrence: one below len(others) is in `others`.
+        kept = groups(combined, np.arange(len(combined)))[len(others) :] >= len(others)
         return Pairs(self.t[kept], None if self.s is None else self.s[kept])
 
     @classmethod
     def joined(cls, parts: Sequence[Pairs]) -> Pairs:
-        """Pairs of rows, one part behind the other."""
+        """The concatenation of several lists of pairs."""
         t = np.concatenate([_NONE, *(part.t for part in parts)])
         return cls(t, np.concatenate([_NONE, *(part.s for part in parts if part.s is not None)]))
 

@@ -1,10 +1,10 @@
-"""From rules to shared indexes: which rows belong into them, what is their key, what is compared inside a bucket.
+"""The plan: compiles pair rules and groups those that can share an index.
 
-Every pair rule is a denial constraint (`as_dc`). Its equalities form one composite key L(t) = R(s); its other
-comparisons are dimensions; predicates on one row are filters of a role. A new row asks twice: as t among the rows
-that can be s, and as s among the rows that can be t (Weever's two intermediates, section 3.2). Where every comparison
-is between equal columns and the filters are the same, one index serves both; where the rule is symmetric, one
-question does.
+Every pair rule is a denial constraint (`as_dc`). Its equalities form one composite key L(t) = R(s), its other
+comparisons are dimensions, and its predicates on one row are filters of a role. An inserted row makes two queries: as t
+among the rows that qualify as s, and as s among the rows that qualify as t (Weever's two intermediates, section 3.2).
+If every comparison is between equal columns and the filters of both roles are the same, one index serves both roles. If
+the rule is symmetric, one query is enough.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from holdfast.table.schema import Schema
 
 @dataclass(frozen=True, order=True)
 class Operand:
-    """A column, in the form in which it is compared."""
+    """A column and the form in which its values are compared."""
 
     column: int
     form: Form = None
@@ -38,10 +38,10 @@ class Operand:
 
 @dataclass(frozen=True)
 class Side:
-    """One role's half of a rule: the operands of key and dimensions, and who may stand in it.
+    """The part of a rule that concerns one role: operands of key and dimensions, and the rows that qualify.
 
-    `filter` are the rule's own predicates on this row, under its null policy; `where` limits the rule to some rows,
-    and a null never passes it.
+    `filter` holds the rule's own predicates on this row, under its null policy. `where` restricts the rule to some
+    rows; a null never passes it.
     """
 
     key: tuple[Operand, ...]
@@ -67,19 +67,20 @@ class PairRule:
 
     @property
     def shape(self) -> tuple[Side, Side, str]:
-        """Rules of one shape share their indexes."""
+        """Rules of equal shape share an index."""
         return self.t, self.s, self.nulls
 
     @property
     def comparisons(self) -> dict[tuple[Operand, Operand], Op]:
-        """What is compared between t and s, and how."""
+        """The operators between t and s, by pair of operands."""
         equal = dict.fromkeys(zip(self.t.key, self.s.key, strict=True), Op.EQ)
         return equal | dict(zip(zip(self.t.dims, self.s.dims, strict=True), self.ops, strict=True))
 
     def extends(self, other: PairRule) -> bool:
-        """Whether it is the other rule with more comparisons, so that its violations are among the other's.
+        """Whether this rule is `other` with more comparisons, so that its violations are a subset.
 
-        More equalities would make smaller buckets: they count only where the other rule's search costs as much.
+        An index of its own would profit from further equalities by smaller buckets. A rule with a longer key therefore
+        extends `other` only if `other` has at least two dimensions.
         """
         return (
             self.nulls == other.nulls
@@ -91,17 +92,17 @@ class PairRule:
 
 
 def compile_rule(rule: Rule, schema: Schema, nulls: str, where: frozenset[Predicate] = frozenset()) -> PairRule:
-    """A pair rule over the columns of a schema; the pairs follow the rule as it was written."""
+    """Compiles a pair rule for a schema. Pairs have t and s as in the rule's text."""
     dc = as_dc(rule)  # type: ignore[arg-type]
     pairs = sorted((p for p in dc.written if isinstance(p, Compare) and p.is_pair), key=str)
     equal = sorted((_operands(p, schema) for p in pairs if p.op is Op.EQ), key=_pair_key)
-    rest = [(_operands(p, schema), p.op) for p in pairs if p.op is not Op.EQ]
-    rest.sort(key=lambda item: (not item[1].is_order, _pair_key(item[0])))
+    dims = [(_operands(p, schema), p.op) for p in pairs if p.op is not Op.EQ]
+    dims.sort(key=lambda item: (not item[1].is_order, _pair_key(item[0])))
     t, s = (
-        Side(tuple(pair[i] for pair in equal), tuple(pair[i] for pair, _ in rest), _filter(dc, row), where)
+        Side(tuple(pair[i] for pair in equal), tuple(pair[i] for pair, _ in dims), _filter(dc, row), where)
         for i, row in enumerate("ts")
     )
-    return PairRule(rule, t, s, tuple(op for _, op in rest), nulls, is_symmetric(dc))
+    return PairRule(rule, t, s, tuple(op for _, op in dims), nulls, is_symmetric(dc))
 
 
 def _operands(predicate: Compare, schema: Schema) -> tuple[Operand, Operand]:
@@ -116,42 +117,42 @@ def _pair_key(pair: tuple[Operand, Operand]) -> tuple[tuple[int, str], ...]:
 
 
 def _filter(dc: Dc, row: str) -> frozenset[Predicate]:
-    """The one-row predicates about this row, spoken of as t."""
-    found = [p for p in dc.written if not (isinstance(p, Compare) and p.is_pair) and p.cells[0].row == row]
-    return frozenset(p if row == "t" else p.mirrored() for p in found)
+    """The one-row predicates about this row, rewritten to speak of t."""
+    one_row = [p for p in dc.written if not (isinstance(p, Compare) and p.is_pair) and p.cells[0].row == row]
+    return frozenset(p if row == "t" else p.mirrored() for p in one_row)
 
 
 @dataclass
 class Group:
-    """Rules that share one index or two: those of one shape, and those that only add comparisons to one of them.
+    """Rules that share an index (or one index per role): rules of equal shape, and rules that extend one of them.
 
-    What such a rule adds is a further dimension, about which the others do not ask (None in `ops`). It asks after
-    the rule it extends, and only for rows for which that one found something (Weever's common prefixes, 5.3).
+    The additional comparisons become further dimensions, which the other rules ignore (None in `ops`). An extending
+    rule is queried after the rule it extends, and only for rows with a violation of that rule (Weever's common
+    prefixes, section 5.3).
     """
 
     schema: Schema
     t: Side
     s: Side
     rules: list[PairRule] = field(default_factory=list)
-    extended: list[int] = field(default_factory=list)  # the place of the rule that this one extends, or -1
+    extended: list[int] = field(default_factory=list)  # by rule: the position of the rule that it extends, or -1
 
     def add(self, rule: PairRule, extended: int = -1) -> None:
         for t, s in rule.comparisons:
-            known = zip((*self.t.key, *self.t.dims), (*self.s.key, *self.s.dims), strict=True)
-            if (t, s) not in set(known):
+            if (t, s) not in set(zip(self.t.operands, self.s.operands, strict=True)):
                 self.t = replace(self.t, dims=(*self.t.dims, t))
                 self.s = replace(self.s, dims=(*self.s.dims, s))
         self.rules.append(rule)
         self.extended.append(extended)
 
     def suits(self, rule: PairRule) -> bool:
-        """Whether an index that serves both roles still does so with this rule."""
+        """Whether the group can take the rule and still serve both roles with one index, if it does so now."""
         return not self.shared or all(t == s for t, s in rule.comparisons)
 
     def ops(self, rule: int) -> tuple[Op | None, ...]:
-        """t op s in each dimension, None where the rule does not ask."""
-        asked = self.rules[rule].comparisons
-        return tuple(asked.get(pair) for pair in zip(self.t.dims, self.s.dims, strict=True))
+        """The operator (t op s) of each dimension, None for dimensions that the rule does not compare."""
+        comparisons = self.rules[rule].comparisons
+        return tuple(comparisons.get(pair) for pair in zip(self.t.dims, self.s.dims, strict=True))
 
     @property
     def nulls_equal(self) -> bool:
@@ -164,7 +165,7 @@ class Group:
 
     @cached_property
     def columns(self) -> list[int]:
-        """All columns that the rules look at; a change elsewhere is none for them."""
+        """All columns that the rules read. A change of other columns cannot change their violations."""
         compared = {o.column for side in (self.t, self.s) for o in side.operands}
         tests = [p for side in (self.t, self.s) for p in (*side.filter, *side.where)]
         tested = {self.schema.position(cell.column) for p in tests for cell in p.cells}
@@ -175,32 +176,38 @@ class Group:
         return sorted({o for side in (self.t, self.s) for o in side.operands}, key=Operand.sort_key)
 
     def positions(self, operands: Sequence[Operand]) -> npt.NDArray[np.int64]:
-        places = {operand: i for i, operand in enumerate(self.operands)}
-        return np.array([places[o] for o in operands], dtype=np.int64)
+        """Where these operands stand in `operands`."""
+        position_of = {operand: i for i, operand in enumerate(self.operands)}
+        return np.array([position_of[o] for o in operands], dtype=np.int64)
 
     def codes(self, codes: Codes) -> Codes:
-        """The operands' codes[operand, row] of rows given by all their columns."""
-        made = [derived(self.schema.columns[o.column], codes[o.column], o.form) for o in self.operands]
-        return np.array(made, dtype=np.int64).reshape(len(made), codes.shape[1])
+        """codes[operand, row] from codes[column, row]."""
+        by_operand = [derived(self.schema.columns[o.column], codes[o.column], o.form) for o in self.operands]
+        return np.array(by_operand, dtype=np.int64).reshape(len(by_operand), codes.shape[1])
 
     def key_is_null(self, side: Side, codes: Codes) -> npt.NDArray[np.bool_]:
-        """Rows that no equality can hold for: a null in the key, where nulls are not equal."""
+        """Rows whose key equals no other: it has a null, and nulls are not equal."""
         if self.nulls_equal or not side.key:
             return np.zeros(codes.shape[1], dtype=bool)
         return np.asarray((codes[[o.column for o in side.key]] == NULL).any(axis=0))
 
 
 def group_rules(rules: Iterable[PairRule], schema: Schema) -> list[Group]:
-    """Groups of rules that share indexes, rules with few comparisons first."""
+    """Groups rules that can share an index. Rules with few comparisons come first, so that others can extend them."""
     groups: list[Group] = []
     for rule in sorted(rules, key=lambda rule: len(rule.comparisons)):
-        alike = [group for group in groups if group.rules[0].shape == rule.shape]
-        wider = [(g, i) for g in groups for i, other in enumerate(g.rules) if rule.extends(other) and g.suits(rule)]
-        if alike:
-            alike[0].add(rule)
-        elif wider:
-            group, place = max(wider, key=lambda item: len(item[0].rules[item[1]].comparisons))
-            group.add(rule, place)
+        same_shape = [group for group in groups if group.rules[0].shape == rule.shape]
+        extendable = [
+            (group, position)
+            for group in groups
+            for position, other in enumerate(group.rules)
+            if rule.extends(other) and group.suits(rule)
+        ]
+        if same_shape:
+            same_shape[0].add(rule)
+        elif extendable:
+            group, position = max(extendable, key=lambda item: len(item[0].rules[item[1]].comparisons))
+            group.add(rule, position)
         else:
             groups.append(Group(schema, rule.t, rule.s))
             groups[-1].add(rule)
@@ -208,16 +215,16 @@ def group_rules(rules: Iterable[PairRule], schema: Schema) -> list[Group]:
 
 
 def describe(groups: Sequence[Group]) -> str:
-    """The plan in words, a line for each index and each rule that asks it."""
+    """The plan as text, with a line for each index and each rule that queries it."""
     lines = []
     for number, group in enumerate(groups, start=1):
         sides = [("both roles", group.s)] if group.shared else [("s", group.s), ("t", group.t)]
         for role, side in sides:
             lines.append(f"index {number} ({role}): {_side_text(side, group.schema)}")
         for rule, extended in zip(group.rules, group.extended, strict=True):
-            asks = "one question" if rule.symmetric else "two questions"
-            after = f", where {group.rules[extended].rule} is violated" if extended >= 0 else ""
-            lines.append(f"  {rule.rule}: {asks}{after}, nulls {rule.nulls}")
+            queries = "one question" if rule.symmetric else "two questions"
+            condition = f", where {group.rules[extended].rule} is violated" if extended >= 0 else ""
+            lines.append(f"  {rule.rule}: {queries}{condition}, nulls {rule.nulls}")
     return "\n".join(lines)
 
 
@@ -225,5 +232,5 @@ def _side_text(side: Side, schema: Schema) -> str:
     key = ", ".join(schema.names[o.column] for o in side.key) or "no key (one bucket)"
     dims = ", ".join(schema.names[o.column] for o in side.dims) or "none"
     tests = sorted(map(str, side.filter | side.where))
-    kept = f", rows with {' and '.join(tests)}" if tests else ""
-    return f"key {key}; dimensions {dims}{kept}"
+    condition = f", rows with {' and '.join(tests)}" if tests else ""
+    return f"key {key}; dimensions {dims}{condition}"

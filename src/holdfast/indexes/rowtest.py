@@ -1,4 +1,4 @@
-"""Predicates on single rows, over codes: filters of roles and rules about one row."""
+"""Evaluates predicates on the codes of rows or pairs of rows, under a null policy."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ Mask = npt.NDArray[np.bool_]
 def rows_that_satisfy(
     predicates: Iterable[Predicate], schema: Schema, codes: Codes, dictionary: TextDictionary, nulls: str
 ) -> Mask:
-    """Which rows of codes[column, row] satisfy all predicates, whichever of t and s they speak of. O(rows)."""
+    """Rows of codes[column, row] that satisfy all predicates, with t and s both standing for the row. O(rows)."""
     return pairs_that_satisfy(predicates, schema, {"t": codes, "s": codes}, dictionary, nulls)
 
 
 def pairs_that_satisfy(
     predicates: Iterable[Predicate], schema: Schema, codes: Mapping[str, Codes], dictionary: TextDictionary, nulls: str
 ) -> Mask:
-    """The same of pairs of rows, given by the codes of t and of s, as many of each. O(pairs)."""
-    kept = np.ones(codes["t"].shape[1], dtype=bool)
+    """Pairs of rows that satisfy all predicates. Pair i is row i of codes["t"] and row i of codes["s"]. O(pairs)."""
+    satisfied = np.ones(codes["t"].shape[1], dtype=bool)
     for predicate in predicates:
-        kept &= _satisfies(predicate, schema, codes, dictionary, nulls)
-    return kept
+        satisfied &= _satisfies(predicate, schema, codes, dictionary, nulls)
+    return satisfied
 
 
 def _satisfies(
@@ -38,36 +38,40 @@ def _satisfies(
 ) -> Mask:
     cells = [codes[cell.row][schema.position(cell.column)] for cell in predicate.cells]
     if isinstance(predicate, IsNull):
-        null: Mask = cells[0] == NULL
-        return ~null if predicate.negated else null
+        is_null: Mask = cells[0] == NULL
+        return ~is_null if predicate.negated else is_null
     if isinstance(predicate.right, Cell):
         columns = [schema.column(cell.column) for cell in predicate.cells]
         return holds(predicate.op, *common_codes(columns[0], cells[0], columns[1], cells[1]), nulls)
-    return _with_constant(predicate, schema, cells[0], dictionary, nulls)
+    return _holds_with_constant(predicate, schema, cells[0], dictionary, nulls)
 
 
-def _with_constant(predicate: Compare, schema: Schema, left: Codes, dictionary: TextDictionary, nulls: str) -> Mask:
+def _holds_with_constant(
+    predicate: Compare, schema: Schema, left: Codes, dictionary: TextDictionary, nulls: str
+) -> Mask:
+    """Compares a column with a constant. A constant between two codes is given by the code below it."""
     assert not isinstance(predicate.right, Cell)
-    place = mark(schema.column(predicate.left.column), predicate.right.value, dictionary)
-    known = left != NULL
-    missing = ~known if predicate.op is Op.NE and nulls != "sql" else np.zeros(len(left), dtype=bool)
-    if place.exact:
-        return np.asarray((known & _compare(predicate.op, left, np.int64(place.code))) | missing)
+    constant = mark(schema.column(predicate.left.column), predicate.right.value, dictionary)
+    not_null = left != NULL
+    null_differs = ~not_null if predicate.op is Op.NE and nulls != "sql" else np.zeros(len(left), dtype=bool)
+    if constant.exact:
+        return np.asarray((not_null & _compare(predicate.op, left, np.int64(constant.code))) | null_differs)
     if predicate.op in (Op.EQ, Op.NE):
-        return np.asarray((known & (predicate.op is Op.NE)) | missing)
+        return np.asarray((not_null & (predicate.op is Op.NE)) | null_differs)
     below = predicate.op in (Op.LT, Op.LE)
-    return np.asarray(known & ((left <= place.code) if below else (left > place.code)))
+    return np.asarray(not_null & ((left <= constant.code) if below else (left > constant.code)))
 
 
 def holds(op: Op, left: Codes, right: Codes, nulls: str) -> Mask:
-    """left op right under a null policy, value by value."""
+    """Whether `left op right`, value by value, under a null policy."""
     left_null, right_null = left == NULL, right == NULL
-    some, both = left_null | right_null, left_null & right_null
-    found = _compare(op, left, right) & ~some
+    any_null, both_null = left_null | right_null, left_null & right_null
+    values_hold = _compare(op, left, right) & ~any_null
     if nulls == "equal":
-        also = some & ~both if op is Op.NE else both if op in (Op.EQ, Op.LE, Op.GE) else np.zeros_like(both)
-        return np.asarray(found | also)
-    return np.asarray(found | some) if nulls == "distinct" and op is Op.NE else found
+        if op is Op.NE:
+            return np.asarray(values_hold | (any_null & ~both_null))
+        return np.asarray(values_hold | both_null) if op in (Op.EQ, Op.LE, Op.GE) else values_hold
+    return np.asarray(values_hold | any_null) if nulls == "distinct" and op is Op.NE else values_hold
 
 
 def _compare(op: Op, left: Codes, right: Codes | np.int64) -> Mask:

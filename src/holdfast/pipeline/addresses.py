@@ -1,4 +1,4 @@
-"""Alerts of `holdfast apply`: through the rulebook's outbox, like those of a pipeline, so that none is lost."""
+"""Alerts of `holdfast apply`. They go through the rulebook's outbox, as in a pipeline, so that none is lost."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from holdfast.errors import HoldfastError, keep_secret
 from holdfast.pipeline.config import sink_id
 from holdfast.pipeline.delivery import Delivery
-from holdfast.pipeline.told import Told
+from holdfast.pipeline.sink_events import SinkEvents
 from holdfast.pipeline.writers import AlertSender
 from holdfast.rulebook import Rulebook
 from holdfast.store.directory import directory_at
@@ -16,10 +16,10 @@ from holdfast.workflow.alerts import Alert, require_addresses
 
 
 class AlertAddresses:
-    """The addresses that a command was given, and what they are still to be told."""
+    """Delivers alerts to the addresses of one command."""
 
     def __init__(self, book: Rulebook, directory: Path, urls: Sequence[str]) -> None:
-        """An address that is new is told from the next version on; the book keeps what it is to be told."""
+        """A new address receives alerts from the next version on. The rulebook's outbox keeps undelivered ones."""
         self._book, self._senders = book, {}
         for url in urls:
             keep_secret(url)
@@ -32,19 +32,19 @@ class AlertAddresses:
         book.needed_from = self._delivery.needed_from
 
     def deliver(self) -> list[Alert]:
-        """Tells every address what it does not know yet. Returns the alerts that every address has now."""
+        """Sends every address the alerts it has not received yet. Returns those that all addresses now have."""
         first = self._delivery.delivered + 1
         self._delivery.deliver(self._book)
         self._delivery.close(self._book)
         versions = range(first, self._delivery.delivered + 1) if self._senders else ()
-        return [alert for version in versions for alert in Told("", self._book, version).alerts]
+        return [alert for version in versions for alert in SinkEvents("", self._book, version).alerts]
 
     def require_delivered(self) -> None:
-        """An error where an address could not be told."""
+        """Raises an error if alerts could not be delivered to an address."""
         failed = self._delivery.failed()
         if failed:
             raise HoldfastError(
-                f"{len(failed)} of {len(self._senders)} addresses could not be told of alerts "
-                f"({next(iter(failed.values()))}); the batches are applied, and the alerts are kept: the next "
+                f"alerts could not be delivered to {len(failed)} of {len(self._senders)} addresses "
+                f"({next(iter(failed.values()))}). The batches are applied and the alerts are kept: the next "
                 f"`holdfast apply --alert` to the same address delivers them, also with the same file"
             )

@@ -1,12 +1,10 @@
-"""A pipeline as people write it: `pipeline.yml`, validated, with a published JSON Schema."""
+"""The configuration of a pipeline: the model of `pipeline.yml`, with a published JSON Schema."""
 
 from __future__ import annotations
 
 import hashlib
-import os
 import re
 from collections import Counter
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -14,10 +12,11 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
-from holdfast.errors import ReadError, keep_secret
+from holdfast.errors import ReadError
+from holdfast.pipeline.environment import expanded
 from holdfast.rulebook import DEFAULT_KEEP
 
-EXECUTORS_ABOVE = 20_000_000  # with more, "auto" takes the executors of Spark
+EXECUTORS_ABOVE = 20_000_000  # rows above which "auto" chooses the Spark executor
 Columns = str | list[str]
 
 
@@ -29,20 +28,20 @@ class TableConfig(_Model):
     """A table of the rulebook."""
 
     base: str | None = Field(
-        None, description="The rows to begin with: a file, or a directory of Parquet files. Delta and JDBC need none."
+        None, description="The initial rows: a file, or a directory of Parquet files. Delta and JDBC sources need none."
     )
-    key: Columns | None = Field(None, description="Columns that tell rows apart.")
-    types: dict[str, str] = Field({}, description="Types of columns, where they are not to be inferred.")
+    key: Columns | None = Field(None, description="Columns that identify a row.")
+    types: dict[str, str] = Field({}, description="Types of columns that should not be inferred.")
     exclude: list[str] = Field([], description="Columns to leave out.")
 
 
 class FilesSource(_Model):
-    """Change files in a landing directory and below: CSV, JSON lines, Parquet, Arrow. A file must appear there whole
-    (moved). It is known by its path from there and by its content."""
+    """Change files (CSV, JSON lines, Parquet, Arrow) in a landing directory and its sub-directories. Write a file
+    elsewhere and move it there when it is complete. It is identified by its relative path and its content."""
 
     kind: Literal["files"]
     path: str = Field(description="The landing directory.")
-    files_per_batch: int = Field(100, ge=1, description="The most files in one batch.")
+    files_per_batch: int = Field(100, ge=1, description="Maximum number of files in a micro-batch of Spark.")
 
 
 class DebeziumSource(_Model):
@@ -54,7 +53,7 @@ class DebeziumSource(_Model):
 
 
 class KafkaSource(_Model):
-    """A Kafka topic, or several; needs the Kafka connector of your Spark."""
+    """One or several Kafka topics. Your Spark needs the Kafka connector."""
 
     kind: Literal["kafka"]
     servers: str = Field(description="host:port, ...")
@@ -67,11 +66,11 @@ class KafkaSource(_Model):
 
 
 class DeltaSource(_Model):
-    """The change data feed of a Delta table; needs Delta in your Spark."""
+    """The change data feed of a Delta table. Your Spark needs Delta."""
 
     kind: Literal["delta"]
     path: str = Field(description="The table's path, or its name.")
-    table: str | None = Field(None, description="Which table of the rulebook it is, where there are several.")
+    table: str | None = Field(None, description="The rulebook's table that it feeds, if there are several.")
     starting_version: int = Field(description="The first version whose changes count: the one after the base rows.")
 
 
@@ -81,7 +80,7 @@ class JdbcTable(_Model):
 
 
 class JdbcSource(_Model):
-    """Tables of a database, asked for what changed by a watermark column. Deletes cannot be seen this way."""
+    """Tables of a database, polled for changed rows by a watermark column. This way deletes go unnoticed."""
 
     kind: Literal["jdbc"]
     url: str
@@ -96,17 +95,17 @@ class _Sink(_Model):
     id: str | None = Field(
         None,
         pattern=r"^[\w.-]+$",
-        description="Under this name the rulebook remembers how far the sink is; by default it follows from where to.",
+        description="The name under which the rulebook keeps the sink's progress. By default it depends on the target.",
     )
 
     @property
     def target(self) -> str:
-        """Where to."""
+        """The path, name or address that the sink writes to."""
         raise NotImplementedError
 
 
 class ParquetSink(_Sink):
-    """A directory per version, replaced when it is written again: exactly once."""
+    """A directory per version, which a repeated write replaces: exactly once."""
 
     kind: Literal["parquet"]
     path: str
@@ -117,7 +116,7 @@ class ParquetSink(_Sink):
 
 
 class DeltaSink(_Sink):
-    """Delta tables under a path, by Delta's own transaction ids: exactly once."""
+    """Delta tables under a path, with Delta's transaction ids: exactly once."""
 
     kind: Literal["delta"]
     path: str
@@ -128,7 +127,8 @@ class DeltaSink(_Sink):
 
 
 class TableSink(_Sink):
-    """Any Spark tables, `<name>_violations` and so on: at least once; rows carry book, version and sequence."""
+    """Spark tables of any format, named `<name>_violations` and so on: at least once. Rows carry book, version and
+    sequence."""
 
     kind: Literal["table"]
     name: str
@@ -139,19 +139,19 @@ class TableSink(_Sink):
 
 
 class WebhookSink(_Sink):
-    """An HTTP POST for each version that changed violations: at least once, with an Idempotency-Key header. Redirects
-    are not followed."""
+    """An HTTP POST for each version that changed violations or quarantined rows: at least once, with an Idempotency-Key
+    header. Redirects are not followed."""
 
     kind: Literal["webhook"]
-    url: str = Field(description="http:// or https://; secrets as ${VARIABLE}.")
+    url: str = Field(description="http:// or https://; write secrets as ${VARIABLE}.")
     headers: dict[str, str] = {}
-    limit: int = Field(20, ge=0, description="Violations listed for each rule.")
+    limit: int = Field(20, ge=0, description="Maximum number of violations listed for each rule.")
 
     @field_validator("url")
     @classmethod
     def _is_http(cls, url: str) -> str:
         if not re.match(r"https?://[^/]", url):
-            raise ValueError("a webhook's address begins with http:// or https://")
+            raise ValueError("a webhook's address must begin with http:// or https://")
         return url
 
     @property
@@ -160,7 +160,7 @@ class WebhookSink(_Sink):
 
 
 class AlertSink(_Sink):
-    """People, through Apprise: of violations of accepted rules beyond tolerance and baseline. At least once."""
+    """Messages through Apprise about violations of accepted rules beyond tolerance and baseline: at least once."""
 
     kind: Literal["alert"]
     urls: list[str] = Field(min_length=1, description="Apprise addresses: mailto://, slack://, json://, ...")
@@ -176,7 +176,9 @@ Sink = Annotated[ParquetSink | DeltaSink | TableSink | WebhookSink | AlertSink, 
 class Trigger(_Model):
     """When to look for changes."""
 
-    every: str | None = Field(None, description="A time such as `10 seconds`; without it, all there is and then stop.")
+    every: str | None = Field(
+        None, description="An interval such as `10 seconds`. Without it, apply what is available and stop."
+    )
 
     @field_validator("every")
     @classmethod
@@ -190,45 +192,50 @@ _SECONDS = {"ms": 0.001, "millisecond": 0.001, "s": 1, "second": 1, "m": 60, "mi
 
 
 def seconds(text: str) -> float:
-    """`10 seconds`, `500 ms`, `2 minutes`.
+    """The seconds of a time such as `10 seconds`, `500 ms` or `2 minutes`.
 
     >>> seconds("2 minutes"), seconds("500 ms")
     (120.0, 0.5)
     """
-    found = re.fullmatch(r"\s*([0-9]+|[0-9]*\.[0-9]+)\s*(ms|milliseconds?|s|seconds?|m|minutes?|h|hours?)\s*", text)
-    if found is None:
+    match = re.fullmatch(r"\s*([0-9]+|[0-9]*\.[0-9]+)\s*(ms|milliseconds?|s|seconds?|m|minutes?|h|hours?)\s*", text)
+    if match is None:
         raise ValueError(f"{text!r} is not a time; write `10 seconds` or `2 minutes`")
-    unit = found[2] if found[2] in _SECONDS else found[2].removesuffix("s")
-    return float(found[1]) * _SECONDS[unit]
+    unit = match[2] if match[2] in _SECONDS else match[2].removesuffix("s")
+    return float(match[1]) * _SECONDS[unit]
 
 
 class Pipeline(_Model):
-    """Where changes come from, what is checked, and who is told."""
+    """Where changes come from, which rules are checked, and which sinks receive the events."""
 
     version: Literal[1] = 1
     name: str = Field("pipeline", description="Batches are counted under this name.", pattern=r"^[\w.-]+$")
-    book: str = Field(description="The rulebook's directory; made from the tables where there is none.")
+    book: str = Field(description="The rulebook's directory. If there is none, it is created from the tables.")
     tables: dict[str, TableConfig] = Field(min_length=1)
     rules: str | list[str | dict[str, Any]] = Field([], description="A rule file, or rules.")
     kinds: list[str] = Field([], description="Kinds of rules to discover and maintain: key, fd, ind, order, dc.")
     max_size: int | dict[str, int | None] | Literal["default"] | None = Field(
-        "default", description="Most columns of a key, left side or inclusion, or {kind: number}; null for no limit."
+        "default",
+        description="Maximum number of columns of a key, left side or inclusion, or {kind: number}; null for no limit.",
     )
     compare: Literal["typed", "text"] = Field("typed", description="How inclusions compare values.")
     cross_columns: bool | list[tuple[str, str]] = Field(
-        True, description="Which different columns a DC may compare: those that share values, none, or these pairs."
+        True,
+        description="Which different columns a DC may compare: true for those that share values, false for none, or "
+        "these pairs.",
     )
     evidence: Literal["auto", "counted", "lean"] = Field(
-        "auto", description="For order and dc: all pairs of rows counted, or some of them, for tall tables."
+        "auto", description="For order and dc: count all pairs of rows, or keep only some of them, for tall tables."
     )
-    only_inserts: bool = Field(False, description="A promise: what deletes or updates rows is refused.")
-    max_error: float = Field(0.0, ge=0, lt=1, description="Discover rules that are wrong up to this share, too.")
+    only_inserts: bool = Field(
+        False, description="Refuse deletes and updates, which makes inclusions cheaper to maintain."
+    )
+    max_error: float = Field(0.0, ge=0, lt=1, description="Also discover rules with an error of up to this share.")
     error: Literal["g1", "g3"] | None = Field(None, description="How error is measured: g3 (rows) or g1 (pairs).")
     nulls: Literal["equal", "distinct", "sql"] = "equal"
     rule_nulls: Literal["equal", "distinct", "sql"] = "sql"
     source: Source
     trigger: Trigger = Trigger(every=None)
-    checkpoint: str | None = Field(None, description="Spark's checkpoint; beside the book where nothing is said.")
+    checkpoint: str | None = Field(None, description="Spark's checkpoint. By default it is beside the rulebook.")
     on_error: Literal["refuse", "quarantine"] = "refuse"
     new_columns: Literal["refuse", "accept"] = "refuse"
     executor: Literal["auto", "process", "spark"] = "auto"
@@ -249,15 +256,15 @@ class Pipeline(_Model):
             if times > 1:
                 raise ValueError(f"sinks: two of them are the same ({name})")
         if isinstance(self.source, FilesSource | DebeziumSource) and "://" in self.source.path:
-            raise ValueError("source.path: a landing directory is on a disk of the driver, not in an object store")
+            raise ValueError("source.path: a landing directory must be on a disk of the driver, not in an object store")
         for name, table in self.tables.items():
             if table.base is None and not isinstance(self.source, DeltaSource | JdbcSource):
-                raise ValueError(f"tables.{name}: say where its rows are to begin with: base")
+                raise ValueError(f"tables.{name}: say where its rows are at the beginning: base")
         return self
 
     @property
     def named_sinks(self) -> dict[str, Sink]:
-        """The sinks by the names under which the rulebook remembers how far each of them is."""
+        """The sinks by the names under which the rulebook keeps their progress."""
         return {sink.id or sink_id(sink.kind, sink.target): sink for sink in self.sinks}
 
     @property
@@ -265,7 +272,7 @@ class Pipeline(_Model):
         return self.checkpoint or f"{self.book.rstrip('/')}-checkpoint"
 
     def resolved(self, home: Path) -> Pipeline:
-        """The same with paths from the directory of the file."""
+        """The same pipeline with absolute paths; relative ones are relative to `home`."""
 
         def full(path: str) -> str:
             return path if "://" in path else str((home / path).absolute())
@@ -291,7 +298,7 @@ class Pipeline(_Model):
 
 
 def load_pipeline(path: str | Path) -> Pipeline:
-    """A pipeline file; what is wrong with it is said with its place in the file's structure."""
+    """Reads a pipeline file. Errors name the position in the structure of the file."""
     path = Path(path)
     try:
         record = YAML(typ="safe").load(path.read_text(encoding="utf-8"))
@@ -299,7 +306,7 @@ def load_pipeline(path: str | Path) -> Pipeline:
         raise ReadError(f"{path}: cannot be read: {error}") from error
     except YAMLError as error:
         raise ReadError(f"{path}: {error}") from error
-    record = _expanded(_with_sink_ids(record), str(path))
+    record = expanded(_with_sink_ids(record), str(path))
     try:
         return Pipeline.model_validate(record).resolved(path.parent)
     except ValidationError as error:
@@ -308,16 +315,15 @@ def load_pipeline(path: str | Path) -> Pipeline:
 
 
 def sink_id(kind: str, target: str) -> str:
-    """What a sink without a name of its own is called: by where it goes to, not by its place in a list."""
+    """The default name of a sink. It depends on the target, not on the position in the list."""
     return f"{kind}-{hashlib.sha256(target.encode()).hexdigest()[:8]}"
 
 
 _TARGETS = {"parquet": "path", "delta": "path", "table": "name", "webhook": "url", "alert": "urls"}
-_VARIABLE = re.compile(r"\$(\$\{)|\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
 def _with_sink_ids(record: Any) -> Any:
-    """Sinks whose target has a secret are called after its name, so that nothing of the secret is stored."""
+    """Names sinks with a `${VARIABLE}` in the target by its unexpanded text, so that no hash of a secret is stored."""
     sinks = record.get("sinks") if isinstance(record, dict) else None
     for sink in sinks if isinstance(sinks, list) else ():
         target = sink.get(_TARGETS.get(str(sink.get("kind")), "")) if isinstance(sink, dict) else None
@@ -327,25 +333,6 @@ def _with_sink_ids(record: Any) -> Any:
     return record
 
 
-def _expanded(value: Any, place: str) -> Any:
-    """The same with the value of the environment's variable for `${NAME}`; `$${` stands for `${` itself."""
-    if isinstance(value, Mapping):
-        return {key: _expanded(item, f"{place}: {key}") for key, item in value.items()}
-    if isinstance(value, list):
-        return [_expanded(item, f"{place}: {i + 1}") for i, item in enumerate(value)]
-    return _VARIABLE.sub(lambda found: _variable(found, place), value) if isinstance(value, str) else value
-
-
-def _variable(found: re.Match[str], place: str) -> str:
-    if found[1]:
-        return found[1]
-    value = os.environ.get(found[2])
-    if value is None:
-        raise ReadError(f"{place}: the environment variable {found[2]} is not set")
-    keep_secret(value)
-    return value
-
-
 def json_schema() -> dict[str, Any]:
-    """The schema of a pipeline file, for editors and checks."""
+    """The JSON Schema of a pipeline file."""
     return Pipeline.model_json_schema()

@@ -1,7 +1,7 @@
-"""Debezium's change events (JSON) as changes of tables.
+"""Reads Debezium change events (JSON) as changes of tables.
 
-Rows come as `after`, go as `before`. Events may carry a schema, which is only needed for the units of times. Deliveries
-may repeat: what comes replaces what has its key.
+`after` holds an inserted row, `before` a deleted one. An event may carry a schema, which is ignored. Events may be
+delivered repeatedly, so an insert replaces a row with the same key.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _MICROSECONDS = 10**14  # a time after 1973 in microseconds is larger than any i
 
 
 class _Rows:
-    """The rows of one table, in order."""
+    """The changed rows of one table, in order."""
 
     def __init__(self) -> None:
         self.rows: list[dict[str, Any]] = []
@@ -42,6 +42,8 @@ class _Rows:
 
 
 class _Places(Location):
+    """The location of each row in the input, given as text."""
+
     def __init__(self, source: str, places: list[str]) -> None:
         super().__init__(source)
         object.__setattr__(self, "_places", places)
@@ -56,8 +58,10 @@ def feeds_of(
     source: str,
     bad: list[Bad] | None = None,
 ) -> list[Feed]:
-    """(place, JSON text) of events in order -> the feeds of their tables. A tombstone is passed over. An event that
-    cannot be read is an error, or, where there is a list for them, put there."""
+    """Converts events, given in order as (place, JSON text), to one feed per table. Ignores tombstones.
+
+    An event that cannot be read is an error. If `bad` is given, the event is added to it instead.
+    """
     by_table: dict[str, _Rows] = {}
     for place, text in lines:
         if text is None or not text.strip():
@@ -82,9 +86,9 @@ def _add(by_table: dict[str, _Rows], place: str, text: str, tables: Mapping[str,
     if not isinstance(payload, dict) or "op" not in payload:
         raise ReadError(f"{place}: not a Debezium event: it has no `op`")
     operation, before, after = payload["op"], payload.get("before"), payload.get("after")
-    if operation in ("t", "m"):  # truncate and message are no rows
-        if operation == "t":
-            raise ReadError(f"{place}: the source table was truncated; make the rulebook anew")
+    if operation == "t":
+        raise ReadError(f"{place}: the source table was truncated; create the rulebook again")
+    if operation == "m":  # a message, not a row
         return
     name = _table_of(payload, place, tables)
     key, schema = tables[name].key, tables[name].schema
@@ -92,29 +96,29 @@ def _add(by_table: dict[str, _Rows], place: str, text: str, tables: Mapping[str,
         raise SchemaError(f"table {shown(name)}: Debezium events need a key")
     if operation not in ("c", "u", "r", "d"):
         raise ReadError(f"{place}: {cell(operation)} is not an operation that Debezium has")
-    kept = by_table.setdefault(name, _Rows())
+    changed = by_table.setdefault(name, _Rows())
     if operation == "d":
-        kept.add(DELETE, _row(before, "before", place, schema), place)
+        changed.add(DELETE, _row(before, "before", place, schema), place)
         return
     row = _row(after, "after", place, schema)
     old = _row(before, "before", place, schema) if operation == "u" and before else row
     if any(old.get(k) != row.get(k) for k in key):
-        kept.add(DELETE, old, place)
-    kept.add(UPSERT, row, place)
+        changed.add(DELETE, old, place)
+    changed.add(UPSERT, row, place)
 
 
 def _row(row: Any, name: str, place: str, schema: Schema) -> dict[str, Any]:
-    """A side of an event, each value as its column's kind has it."""
+    """One side of an event, with each value converted to its column's kind."""
     if not isinstance(row, dict):
         raise ReadError(f"{place}: the event has no `{name}`")
-    made = {}
+    converted = {}
     for column, value in row.items():
         try:
-            made[column] = _value(value, schema.column(column)) if column in schema else value
+            converted[column] = _value(value, schema.column(column)) if column in schema else value
         except (ValueError, TypeError, ArithmeticError):
             kind = schema.column(column).type_text
             raise ReadError(f"{place}: column {shown(column)}: {cell(value)} is not a {kind}") from None
-    return made
+    return converted
 
 
 def _table_of(payload: dict[str, Any], place: str, tables: Mapping[str, TableOptions]) -> str:
@@ -141,7 +145,7 @@ def _array(values: list[Any], source: str, column: str) -> pa.Array:
 
 
 def _value(value: Any, column: Column) -> Any:
-    """A JSON value as the column's kind has it: times may be numbers, decimals texts."""
+    """Converts a JSON value to the column's kind. Times may be given as numbers, decimals as text."""
     if value is None:
         return None
     if column.kind is Kind.DATE:

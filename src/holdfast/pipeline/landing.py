@@ -1,8 +1,8 @@
-"""A landing directory: which files are there, and what a rulebook knows of each.
+"""A landing directory: its files, and whether a rulebook has applied each of them.
 
-A file is known by its path from the directory and by the SHA-256 of its content. Names are taken as they are: nothing
-in them is decoded. Sub-directories count. A name that begins with a dot or an underscore, as writers give to files that
-are not finished, hides a file.
+A file is identified by its relative path and by the SHA-256 of its content. Names are used as they are, without any
+decoding. Files in sub-directories count. A name that begins with a dot or an underscore hides a file; writers use such
+names for unfinished files.
 """
 
 from __future__ import annotations
@@ -26,126 +26,129 @@ from holdfast.errors import ReadError, shown
 
 Record = dict[str, Any]
 _HIDDEN = (".", "_")
-_BY_LENGTH = re.compile(r"(\d+) bytes")  # how releases before 0.2 knew a file: by its name and its length
-_SETTLED = 2.0  # seconds after which a change of a file shows in its times, however coarse the clock is
+_BY_LENGTH = re.compile(r"(\d+) bytes")  # offsets of releases before 0.2, which identified a file by name and length
+_SETTLED = 2.0  # seconds after which a further write certainly changes the file's times, however coarse the clock
 
 
 @dataclass(frozen=True)
 class LandingFile:
-    """A regular file: its path from the directory, with `/`, and what the file system says of it."""
+    """A regular file of a landing directory, with its metadata."""
 
-    name: str
+    name: str  # relative path, with `/`
     path: Path
     size: int
-    changed: int  # st_mtime_ns: by this files have an order
-    stamp: tuple[int, ...]  # differs after the file was written again
+    changed: int  # st_mtime_ns; files are applied in this order
+    stamp: tuple[int, ...]  # differs after the file was rewritten
 
     @classmethod
     def at(cls, path: Path, name: str) -> LandingFile:
-        found = path.stat()
-        stamp = (found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino)
-        return cls(name, path, found.st_size, found.st_mtime_ns, stamp)
+        status = path.stat()
+        stamp = (status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
+        return cls(name, path, status.st_size, status.st_mtime_ns, stamp)
 
     def digest(self) -> str:
         return content_hash(self.path)
 
     def identity(self) -> str:
-        """The content's hash, and the stamp, by which an unchanged file is recognised without reading it again."""
+        """The content hash as JSON; with the stamp, if that suffices to recognise an unchanged file unread."""
         record: Record = {"sha256": self.digest()}
         if time.time() - self.stamp[2] / 1e9 > _SETTLED:
             record["stamp"] = self.stamp
         return json.dumps(record)
 
     def require_unchanged(self) -> None:
-        """After it was read: what was read is what was hashed."""
+        """Raises an error if the file was written since it was hashed. To be called after reading it."""
         if LandingFile.at(self.path, self.name).stamp != self.stamp:
-            raise ReadError(f"{self.path}: was written while it was read; move a file there when it is whole")
+            raise ReadError(
+                f"{self.path}: was written while it was read; write it elsewhere and move it here when it is complete"
+            )
 
 
 def content_hash(path: Path) -> str:
-    """The SHA-256 of a file, by which its content is known."""
+    """The SHA-256 of a file's content."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 class Standing(Enum):
-    """What a rulebook knows of a file."""
+    """Whether a rulebook has applied a file."""
 
     NEW = "new"
     APPLIED = "applied"
-    REWRITTEN = "rewritten"
-    UNSURE = "unsure"
+    REWRITTEN = "rewritten"  # applied, but with another content
+    UNSURE = "unsure"  # an earlier release may have applied it
 
 
 class Applied:
-    """The files that a rulebook has taken from one source, by the records of its versions."""
+    """The files that a rulebook has applied from one source, according to the records of its versions."""
 
     def __init__(self, records: Iterable[Record], source: str) -> None:
         self._source = source
-        self._known: dict[str, Record] = {}
-        self._by_length: dict[str, tuple[int, float]] = {}  # a file's length, and when it was applied
+        self._identities: dict[str, Record] = {}  # `LandingFile.identity` by file name
+        self._by_length: dict[str, tuple[int, float]] = {}  # length and time of application, by file name
         for record in records:
             self.note(record)
 
     def note(self, record: Record) -> None:
-        """One more version."""
+        """Adds the record of one version."""
         name, offsets = record["batch"], record.get("offsets")
         if record["source"] != self._source or not isinstance(name, str) or offsets is None:
             return
-        old = _BY_LENGTH.fullmatch(offsets)
-        if old is not None:
-            self._by_length[name] = int(old[1]), datetime.fromisoformat(record["time"]).timestamp()
+        length = _BY_LENGTH.fullmatch(offsets)
+        if length is not None:
+            self._by_length[name] = int(length[1]), datetime.fromisoformat(record["time"]).timestamp()
         else:
-            self._known[name] = json.loads(offsets)
+            self._identities[name] = json.loads(offsets)
 
     def standings(self, files: list[LandingFile]) -> Iterator[tuple[LandingFile, Standing]]:
-        """What is known of each file. A file is read only where its times changed since it was applied."""
-        claims = Counter(name for file in files for name in self._claimed(file))
+        """The standing of each file. A file is read only if its times changed since it was applied."""
+        candidates = Counter(name for file in files for name in self._old_batches(file))
         for file in files:
-            yield file, self._standing(file, claims)
+            yield file, self._standing(file, candidates)
 
-    def _standing(self, file: LandingFile, claims: Counter[str]) -> Standing:
-        known = self._known.get(file.name)
-        if known is not None:
-            same = known.get("stamp") == list(file.stamp) or known["sha256"] == file.digest()
+    def _standing(self, file: LandingFile, candidates: Counter[str]) -> Standing:
+        """`candidates`: how many files each batch of an earlier release may have been made of."""
+        applied = self._identities.get(file.name)
+        if applied is not None:
+            same = applied.get("stamp") == list(file.stamp) or applied["sha256"] == file.digest()
             return Standing.APPLIED if same else Standing.REWRITTEN
         if file.name in self._by_length:
             return Standing.APPLIED if self._by_length[file.name][0] == file.size else Standing.REWRITTEN
-        old = self._claimed(file)
-        if not old:
+        batches = self._old_batches(file)
+        if not batches:
             return Standing.NEW
-        came_before = all(file.stamp[2] / 1e9 <= self._by_length[name][1] for name in old)
-        return Standing.APPLIED if came_before and all(claims[name] == 1 for name in old) else Standing.UNSURE
+        is_older = all(file.stamp[2] / 1e9 <= self._by_length[name][1] for name in batches)
+        return Standing.APPLIED if is_older and all(candidates[name] == 1 for name in batches) else Standing.UNSURE
 
-    def _claimed(self, file: LandingFile) -> list[str]:
-        """Batches of earlier releases, which left out directories and decoded names, that this file may be."""
-        last = file.name.rpartition("/")[2]
-        names = [name for name in {last, unquote(last)} if name in self._by_length]
+    def _old_batches(self, file: LandingFile) -> list[str]:
+        """Batches of earlier releases that may have been this file. They omitted directories and decoded names."""
+        base_name = file.name.rpartition("/")[2]
+        names = [name for name in {base_name, unquote(base_name)} if name in self._by_length]
         return [name for name in names if self._by_length[name][0] == file.size]
 
 
 class Landing:
-    """The directory as it is now."""
+    """The current content of a landing directory."""
 
     def __init__(self, root: str | Path) -> None:
         self.root = Path(root)
 
     def files(self) -> list[LandingFile]:
-        """The files that are to be applied once each, by modification time, then by name."""
-        found = [LandingFile.at(path, name) for name, path in self._entries() if self._why_not(name, path) is None]
-        return sorted(found, key=lambda file: (file.changed, file.name))
+        """The files to apply, sorted by modification time, then by name."""
+        files = [LandingFile.at(path, name) for name, path in self._entries() if self._why_not(name, path) is None]
+        return sorted(files, key=lambda file: (file.changed, file.name))
 
     def hidden(self) -> list[str]:
-        """The files that their names hide."""
+        """The names of hidden files."""
         return [name for name, path in self._entries() if self._why_not(name, path) == ""]
 
     def left_out(self) -> list[str]:
-        """What is never read, each with the reason; hidden files, which are meant to be left, not among them."""
+        """Entries that cannot be read, each with the reason. Hidden files are not among them."""
         reasons = ((name, self._why_not(name, path)) for name, path in self._entries())
         return [f"{_printable(self.root / name)}: {reason}" for name, reason in reasons if reason not in (None, "")]
 
     def _entries(self) -> Iterator[tuple[str, Path]]:
-        """Everything below the directory that is not a directory, by its path from there."""
+        """Everything below the directory that is not a directory, by relative path."""
         for home, folders, names in os.walk(self.root, onerror=_refuse):
             links = [name for name in folders if (Path(home) / name).is_symlink()]
             folders[:] = sorted(name for name in folders if name not in links)
@@ -154,7 +157,7 @@ class Landing:
                 yield path.relative_to(self.root).as_posix(), path
 
     def _why_not(self, name: str, path: Path) -> str | None:
-        """Why a file is not taken: an empty text for a hidden one; None where it is."""
+        """Why an entry is not applied: an empty text if it is hidden. None if it is a file to apply."""
         if any(part.startswith(_HIDDEN) for part in name.split("/")):
             return ""
         if _printable(path) != str(path):
@@ -167,25 +170,25 @@ class Landing:
             return "a link to a directory is not followed; move the files themselves here"
         return None if stat.S_ISREG(mode) else "is not a regular file"
 
-    def named(self, applied: Applied) -> list[str]:
-        """The files that need somebody to look at them, each with the reason and what to do."""
-        made = self.left_out()
+    def problems(self, applied: Applied) -> list[str]:
+        """The files that need attention, each with the reason and what to do."""
+        problems = self.left_out()
         for file, standing in applied.standings(self.files()):
             if standing is Standing.REWRITTEN:
-                made.append(
+                problems.append(
                     f"{file.path}: was written again after it was applied, and its new content was not applied; "
                     f"give new content a new name"
                 )
             elif standing is Standing.UNSURE:
-                made.append(
+                problems.append(
                     f"{file.path}: an earlier release applied a file called {shown(file.name.rpartition('/')[2])} of "
-                    f"the same length, so this one was not applied; if it is another one, give it a new name"
+                    f"the same length, so this one was not applied; if it is a different file, give it a new name"
                 )
-        return made
+        return problems
 
 
 def _printable(path: Path) -> str:
-    """A path as text; bytes that are not UTF-8 as escapes."""
+    """A path as text, with escapes for bytes that are not UTF-8."""
     return str(path).encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 

@@ -1,4 +1,4 @@
-"""Spark inside the process: a session with the Java and the Python that are here, quiet and on this machine only."""
+"""A Spark session in this process: quiet, local to this machine, with the installed Java and Python."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _WAREHOUSE = "spark.sql.warehouse.dir"
 _PREFIX = "holdfast-warehouse-"
-_OWNER = "spark.holdfast.owner"  # set where somebody will stop the session
+_OWNER = "spark.holdfast.owner"  # set once a caller has taken over stopping the session
 _CONF = {
     "spark.ui.enabled": "false",
     "spark.sql.session.timeZone": "UTC",
@@ -36,15 +36,15 @@ _CONF = {
 
 @contextmanager
 def running(master: str = "local[*]", *, connect: bool = False) -> Iterator[SparkSession]:
-    """A session for some work; one that was there before stays."""
+    """A session that is stopped at the end, unless it already has an owner."""
     spark = local_session(master, connect=connect)
-    mine = spark.conf.get(_OWNER, "") == ""
+    is_owner = spark.conf.get(_OWNER, "") == ""
     spark.conf.set(_OWNER, "holdfast")
     try:
         yield spark
     finally:
-        if mine:
-            with uninterrupted():  # a second Ctrl-C would leave Java running, and a traceback
+        if is_owner:
+            with uninterrupted():  # a second Ctrl-C would leave Java running and print a traceback
                 warehouse = spark.conf.get(_WAREHOUSE, "")
                 spark.stop()
                 _remove(warehouse)
@@ -53,7 +53,7 @@ def running(master: str = "local[*]", *, connect: bool = False) -> Iterator[Spar
 def local_session(
     master: str = "local[*]", conf: Mapping[str, str] | None = None, *, connect: bool = False
 ) -> SparkSession:
-    """A Spark session in this process; with `connect`, its own Spark Connect server and a client of that."""
+    """A Spark session in this process. With `connect`, it is a client of its own Spark Connect server."""
     require_spark()
     from pyspark.sql import SparkSession
 
@@ -73,13 +73,13 @@ def local_session(
     for name, value in (settings | dict(conf or {})).items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
-    if warehouse not in spark.conf.get(_WAREHOUSE, ""):  # a session was there already
+    if warehouse not in spark.conf.get(_WAREHOUSE, ""):  # an existing session was returned
         _remove(warehouse)
     return spark
 
 
 def require_spark() -> None:
-    """Says how to get Spark where it is missing; for who imports modules that need it."""
+    """Raises an error that says how to install Spark, if it is missing. Call it before importing pyspark."""
     try:
         import pyspark.sql  # noqa: F401
     except ImportError:
@@ -87,14 +87,14 @@ def require_spark() -> None:
 
 
 def _private_directory() -> str:
-    """A directory of this process alone, which ends with it."""
-    made = tempfile.mkdtemp(prefix=_PREFIX)
-    atexit.register(_remove, made)
-    return made
+    """A temporary directory that is removed when the process ends."""
+    directory = tempfile.mkdtemp(prefix=_PREFIX)
+    atexit.register(_remove, directory)
+    return directory
 
 
 def _remove(directory: str) -> None:
-    """Removes a directory that `_private_directory` made, and no other."""
-    place = Path(directory.removeprefix("file:"))
-    if place.name.startswith(_PREFIX):
-        shutil.rmtree(place, ignore_errors=True)
+    """Removes a directory, but only if `_private_directory` made it."""
+    path = Path(directory.removeprefix("file:"))
+    if path.name.startswith(_PREFIX):
+        shutil.rmtree(path, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""Where changes come from: streams of Structured Streaming, and what a micro-batch of each means as changes."""
+"""Sources of changes: their Spark streams, and how their micro-batches become batches of changes."""
 
 from __future__ import annotations
 
@@ -31,28 +31,28 @@ if TYPE_CHECKING:
 Tables = Mapping[str, TableOptions]
 Record = dict[str, Any]
 _FILE = "path string, modificationTime timestamp, length bigint, content binary"
-_FOREVER = "36500d"  # by default Spark passes over files that are a week older than the newest
-_NOT_A_PATTERN = re.compile(r"[\\*?\[\]{}]")  # what Spark would read as a pattern in a directory's name
+_FOREVER = "36500d"  # by default Spark ignores files that are a week older than the newest
+_PATTERN_CHARACTERS = re.compile(r"[\\*?\[\]{}]")  # Spark would read these as a pattern in a directory's name
 
 
 @dataclass(frozen=True)
 class Content:
-    """What a batch consists of: changes of tables, and what could not be read as such."""
+    """The content of a batch: changes of tables, and input that could not be read."""
 
     feeds: list[Feed]
     bad: list[Bad]
 
 
-Read = Callable[[Tables, bool], Content]  # with True, what cannot be read is quarantined instead of refused
+Read = Callable[[Tables, bool], Content]  # True: quarantine unreadable input instead of raising an error
 
 
 @dataclass(frozen=True)
 class Batch:
-    """What is applied as one: its id, what it is made of, where it stands, and how to read it."""
+    """A batch that is applied atomically."""
 
     id: str | int
-    offsets: str
-    place: str
+    offsets: str  # identify the content, to recognise a replay
+    place: str  # for messages
     read: Read
 
 
@@ -60,13 +60,14 @@ class Stream(Protocol):
     """A source that Structured Streaming follows."""
 
     def frame(self, spark: SparkSession) -> DataFrame:
-        """The stream."""
+        """The streaming DataFrame."""
 
     def batches(self, frame: DataFrame, number: int, records: Iterable[Record]) -> list[Batch]:
-        """What a micro-batch of it is made of, in order. `records`: what the versions of the rulebook say."""
+        """The batches of a micro-batch, in order. `records`: those of the rulebook's versions."""
 
 
 def stream_of(pipeline: Pipeline) -> Stream:
+    """The stream of a pipeline's source; JDBC sources have none."""
     source = pipeline.source
     if isinstance(source, FilesSource | DebeziumSource):
         return LandingFiles.of(pipeline)
@@ -78,14 +79,16 @@ def stream_of(pipeline: Pipeline) -> Stream:
 
 
 class LandingFiles:
-    """Spark notices that files appeared; which ones are new is read from the directory and from the rulebook, so that
-    neither Spark's memory of files nor its spelling of their names decides what is applied. A file is a batch, and is
-    read as a whole, oldest first, so that every message names the file and its row.
+    """Files in a landing directory. Each file is one batch; the oldest comes first.
+
+    Spark only notices that files appeared. We compare the directory with the rulebook to find new files, and therefore
+    depend neither on Spark's list of seen files nor on its encoding of names. A file is read in this process, so that
+    messages can name file and row.
     """
 
     def __init__(self, path: str, name: str, files_per_batch: int, read: Callable[[Path, Tables, bool], Content]):
-        """`name`: the source under which the rulebook counts its batches."""
-        self.landing, self._name, self._most, self._read = Landing(path), name, files_per_batch, read
+        """`name`: the source under which the rulebook counts the batches."""
+        self.landing, self._name, self._files_per_batch, self._read = Landing(path), name, files_per_batch, read
 
     @classmethod
     def of(cls, pipeline: Pipeline) -> LandingFiles:
@@ -96,15 +99,16 @@ class LandingFiles:
 
     def frame(self, spark: SparkSession) -> DataFrame:
         self.landing.root.mkdir(parents=True, exist_ok=True)
-        stream = spark.readStream.format("binaryFile").schema(_FILE).option("maxFilesPerTrigger", self._most)
+        stream = spark.readStream.format("binaryFile").schema(_FILE)
+        stream = stream.option("maxFilesPerTrigger", self._files_per_batch)
         stream = stream.option("recursiveFileLookup", "true").option("maxFileAge", _FOREVER)
-        return stream.load(_NOT_A_PATTERN.sub(r"\\\g<0>", str(self.landing.root))).select("path")
+        return stream.load(_PATTERN_CHARACTERS.sub(r"\\\g<0>", str(self.landing.root))).select("path")
 
     def batches(self, frame: DataFrame, number: int, records: Iterable[Record]) -> list[Batch]:
-        return self.untaken(Applied(records, self._name))
+        return self.new_batches(Applied(records, self._name))
 
-    def untaken(self, applied: Applied) -> list[Batch]:
-        """The files that the rulebook does not have, oldest first."""
+    def new_batches(self, applied: Applied) -> list[Batch]:
+        """The files that the rulebook has not applied, oldest first."""
         standings = applied.standings(self.landing.files())
         return [self._batch(file) for file, standing in standings if standing is Standing.NEW]
 
@@ -118,18 +122,19 @@ class LandingFiles:
 
 
 def read_change_file(path: Path, _: Tables, __: bool) -> Content:
+    """Reads a change file as a whole."""
     try:
         return Content([feed for _, feeds in read_feed(path) for feed in feeds], [])
     except HoldfastError:
         raise
-    except (Exception, RecursionError) as error:  # whatever a damaged file does to a parser
+    except (Exception, RecursionError) as error:  # a damaged file can make a parser raise anything
         raise ReadError(f"{path}: cannot be read: {type(error).__name__}: {detail(error)}") from error
 
 
 def _read_debezium_file(path: Path, tables: Tables, quarantine: bool) -> Content:
     try:
         with path.open(encoding="utf-8") as file:
-            lines: list[tuple[str, str | None]] = [(f"{path}, line {i}", x) for i, x in enumerate(file, start=1)]
+            lines: list[tuple[str, str | None]] = [(f"{path}, line {i}", line) for i, line in enumerate(file, start=1)]
     except (OSError, UnicodeDecodeError) as error:
         raise ReadError(f"{path}: cannot be read: {detail(error)}") from error
     return _debezium(lines, tables, str(path), quarantine)
@@ -141,7 +146,7 @@ def _debezium(lines: list[tuple[str, str | None]], tables: Tables, source: str, 
 
 
 class KafkaTopics:
-    """Records in the order of their offsets."""
+    """Records of Kafka topics, in the order of their offsets."""
 
     def __init__(self, source: KafkaSource, checkpoint: str) -> None:
         self._source, self._checkpoint = source, checkpoint
@@ -172,7 +177,7 @@ class KafkaTopics:
 
 
 def _changed_rows(lines: list[tuple[str, str | None]], source: str, quarantine: bool) -> Content:
-    """JSON rows with _change_type, and _table where there are several tables."""
+    """Reads JSON rows with _change_type, and _table if there are several tables."""
     rows, bad = [], []
     for place, text in lines:
         try:
@@ -199,7 +204,7 @@ def _changed_row(text: str | None) -> Record:
 
 
 class DeltaFeed:
-    """Delta's change data feed. Within a commit, what goes comes before what comes."""
+    """The change data feed of a Delta table. Within a commit, deletes are applied before inserts."""
 
     def __init__(self, source: DeltaSource, checkpoint: str) -> None:
         self._source, self._checkpoint = source, checkpoint
@@ -214,10 +219,10 @@ class DeltaFeed:
         def read(_: Tables, __: bool) -> Content:
             table = frame.toArrow()
             types = table.column(CHANGE_TYPE)
-            goes = pc.is_in(types, pa.array(["delete", "update_preimage"]))
+            is_delete = pc.is_in(types, pa.array(["delete", "update_preimage"])).to_numpy(zero_copy_only=False)
             commits = table.column("_commit_version").to_numpy()
-            order = np.lexsort((~goes.to_numpy(zero_copy_only=False), commits))
-            kinds = np.where(goes.to_numpy(zero_copy_only=False), DELETE, UPSERT).astype(np.int8)[order]
+            order = np.lexsort((~is_delete, commits))
+            kinds = np.where(is_delete, DELETE, UPSERT).astype(np.int8)[order]
             rows = table.select([n for n in table.column_names if not n.startswith("_")]).take(order)
             part = Part.by_keys(Source(self._source.path, rows, Location(self._source.path)), kinds)
             return Content([Feed(part, self._source.table)], [])
@@ -227,32 +232,32 @@ class DeltaFeed:
 
 @dataclass(frozen=True)
 class JdbcTables:
-    """Tables of a database, asked again and again for rows whose watermark is not below the last one seen."""
+    """Tables of a database, polled for rows whose watermark is at least the last one seen."""
 
     source: JdbcSource
 
     def batch(self, spark: SparkSession, number: int, offsets: str | None) -> Batch | None:
-        """What changed since the watermarks in these offsets; None where nothing did."""
-        since: dict[str, Any] = json.loads(offsets) if offsets is not None else {}
+        """The rows that changed since the watermarks in `offsets`; None if none did."""
+        old_watermarks: dict[str, Any] = json.loads(offsets) if offsets is not None else {}
         feeds: list[Feed] = []
-        until = dict(since)
+        watermarks = dict(old_watermarks)
         for name, table in self.source.tables.items():
-            rows = jdbc_table(self.source, name, spark)
-            if since.get(name) is not None:
-                rows = rows.where(rows[quoted(table.watermark)] >= since[name])
-            found = rows.toArrow()
-            if found.num_rows:
-                marks = found.column(table.watermark)
-                until[name] = str(pc.max(marks).as_py())
-                kinds = np.full(found.num_rows, UPSERT, np.int8)
-                feeds.append(Feed(Part.by_keys(Source(name, found, Location(table.table)), kinds), name))
-        if not feeds or until == since:  # those with the last watermark are known
+            frame = jdbc_table(self.source, name, spark)
+            if old_watermarks.get(name) is not None:
+                frame = frame.where(frame[quoted(table.watermark)] >= old_watermarks[name])
+            rows = frame.toArrow()
+            if rows.num_rows:
+                watermarks[name] = str(pc.max(rows.column(table.watermark)).as_py())
+                kinds = np.full(rows.num_rows, UPSERT, np.int8)
+                feeds.append(Feed(Part.by_keys(Source(name, rows, Location(table.table)), kinds), name))
+        if not feeds or watermarks == old_watermarks:  # rows with exactly the old watermark were applied before
             return None
-        return Batch(number, json.dumps(until), f"the database, batch {number}", lambda _, __: Content(feeds, []))
+        place = f"the database, batch {number}"
+        return Batch(number, json.dumps(watermarks), place, lambda _, __: Content(feeds, []))
 
 
 def jdbc_table(source: JdbcSource, name: str, spark: SparkSession) -> DataFrame:
-    """A table of a database as it is now."""
+    """The current rows of a database table."""
     options = {"url": source.url, "dbtable": source.tables[name].table, **source.options}
     return spark.read.format("jdbc").options(**options).load()
 
@@ -262,6 +267,9 @@ def _digest(text: str) -> str:
 
 
 def _offsets_of(checkpoint: str, number: int) -> str:
-    """The offsets that Spark planned for a batch, from its checkpoint; the second line has times and settings."""
+    """A digest of the offsets that Spark planned for a batch, from its checkpoint.
+
+    The first two lines of that file hold a version, times and settings.
+    """
     lines = directory_at(checkpoint).read("offsets", str(number)).to_pybytes().decode().splitlines()
     return _digest("\n".join(lines[2:]))

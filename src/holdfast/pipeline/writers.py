@@ -1,7 +1,7 @@
-"""How each kind of sink is written to.
+"""Writers for each kind of sink.
 
-A table sink is written within the batch, by what a version changed. A message sink is sent a message, later, by
-another thread: whoever does not answer holds up nothing.
+Table sinks are written as part of the batch. Message sinks are sent a message later, by another thread, so that a sink
+that does not answer delays nothing.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import pyarrow.parquet
 
 from holdfast.pipeline.config import AlertSink, DeltaSink, ParquetSink, Sink, TableSink, WebhookSink
 from holdfast.pipeline.post import post
-from holdfast.pipeline.told import VIOLATIONS, Told
+from holdfast.pipeline.sink_events import VIOLATIONS, SinkEvents
 from holdfast.store.directory import directory_at
 from holdfast.workflow.alerts import Alert, send
 
@@ -24,86 +24,88 @@ if TYPE_CHECKING:
 
 
 class TableSinkWriter(Protocol):
-    """Writes what a version changed; an error stops the stream before the next batch."""
+    """Writes the events of a version. An error stops the stream before the next batch."""
 
-    def write(self, told: Told) -> None: ...
+    def write(self, events: SinkEvents) -> None: ...
 
 
 @runtime_checkable
 class MessageSender(Protocol):
-    """Sends a message of what a version changed; an error is tried again later."""
+    """Sends a message about the events of a version. After an error, it is called again later."""
 
-    def message(self, told: Told) -> Any | None:
-        """What is to be sent; None where the version is not worth a message."""
+    def message(self, events: SinkEvents) -> Any | None:
+        """The message to send; None if the version needs none."""
 
     def send(self, message: Any) -> None:
-        """Sends it; OSError where that fails."""
+        """Sends the message; OSError if that fails."""
 
 
 class ParquetWriter:
-    """`<path>/<table>/version=7/part.parquet`: written again, it is replaced."""
+    """Writes `<path>/<table>/version=7/part.parquet`. A repeated write replaces the file."""
 
     def __init__(self, sink: ParquetSink) -> None:
         self._path = sink.path
 
-    def write(self, told: Told) -> None:
-        for name, table in told.filled():
+    def write(self, events: SinkEvents) -> None:
+        for name, table in events.nonempty_tables():
             out = pa.BufferOutputStream()
             pa.parquet.write_table(table.drop_columns(["version"]), out)
-            self._replace(f"{name}/version={told.version}", out.getvalue())
+            self._replace(f"{name}/version={events.version}", out.getvalue())
 
     def _replace(self, folder: str, data: pa.Buffer) -> None:
-        place = directory_at(self._path)
-        place.remove(folder, "part.parquet")
-        place.make_folder(folder)
-        place.put(folder, "part.parquet", data)
+        directory = directory_at(self._path)
+        directory.remove(folder, "part.parquet")
+        directory.make_folder(folder)
+        directory.put(folder, "part.parquet", data)
 
 
 class DeltaWriter:
-    """Delta tables `<path>/<table>`; a version that a table has already is not written again."""
+    """Appends to Delta tables `<path>/<table>`. Delta ignores a version that a table has already."""
 
     def __init__(self, sink: DeltaSink, spark: SparkSession) -> None:
         self._path, self._spark = sink.path, spark
 
-    def write(self, told: Told) -> None:
-        for name, table in told.filled():
+    def write(self, events: SinkEvents) -> None:
+        for name, table in events.nonempty_tables():
             writer = self._spark.createDataFrame(table).write.format("delta").mode("append")
-            writer = writer.option("txnAppId", f"holdfast-{told.name}-{name}").option("txnVersion", told.version)
+            writer = writer.option("txnAppId", f"holdfast-{events.name}-{name}").option("txnVersion", events.version)
             writer.save(f"{self._path}/{name}")
 
 
 class TableWriter:
-    """Spark tables `<name>_<table>`, appended to."""
+    """Appends to Spark tables `<name>_<table>`."""
 
     def __init__(self, sink: TableSink, spark: SparkSession) -> None:
         self._name, self._spark = sink.name, spark
 
-    def write(self, told: Told) -> None:
-        for name, table in told.filled():
+    def write(self, events: SinkEvents) -> None:
+        for name, table in events.nonempty_tables():
             self._spark.createDataFrame(table).write.mode("append").saveAsTable(f"{self._name}_{name}")
 
 
 @dataclass(frozen=True)
 class WebhookSender:
-    """One POST for each version that changed violations or quarantined rows."""
+    """Sends one POST for each version that changed violations or quarantined rows."""
 
     sink: WebhookSink
 
-    def message(self, told: Told) -> tuple[dict[str, str], bytes] | None:
-        changed = {i: counts for i, counts in told.record["violations"].items() if counts[0] or counts[1]}
-        if not changed and not told.record["quarantined"]:
+    def message(self, events: SinkEvents) -> tuple[dict[str, str], bytes] | None:
+        record = events.record
+        changed = {rule: counts for rule, counts in record["violations"].items() if counts[0] or counts[1]}
+        if not changed and not record["quarantined"]:
             return None
-        body = {"book": told.name, "version": told.version, "batch": told.record["batch"], "time": told.record["time"]}
-        body |= {"quarantined": told.record["quarantined"]}
-        body |= {"violations": [self._rule(told, i, *counts) for i, counts in changed.items()]}
-        body |= {"alerts": [alert.record() for alert in told.alerts]}
-        headers = {"Content-Type": "application/json", "Idempotency-Key": f"{told.name}/{told.version}"}
+        body = {"book": events.name, "version": events.version, "batch": record["batch"], "time": record["time"]}
+        body |= {"quarantined": record["quarantined"]}
+        body |= {"violations": [self._rule(events, rule, *counts) for rule, counts in changed.items()]}
+        body |= {"alerts": [alert.record() for alert in events.alerts]}
+        headers = {"Content-Type": "application/json", "Idempotency-Key": f"{events.name}/{events.version}"}
         return headers | self.sink.headers, json.dumps(body, default=str).encode()
 
-    def _rule(self, told: Told, rule: str, added: int, removed: int, total: int) -> dict[str, Any]:
-        listed = told.tables[VIOLATIONS]
+    def _rule(self, events: SinkEvents, rule: str, added: int, removed: int, total: int) -> dict[str, Any]:
+        """The part of the message about one rule: counts, and the first added violations."""
+        listed = events.tables[VIOLATIONS]
         rows = [r for r in listed.to_pylist() if r["rule_id"] == rule and r["change"] == "added" and r["t"] is not None]
-        rows = [] if told.hides(rule) else rows[: self.sink.limit]
+        rows = [] if events.hides(rule) else rows[: self.sink.limit]
         pairs = [[json.loads(r[side]) for side in ("t", "s") if r[side] is not None] for r in rows]
         return {"rule": rule, "added": added, "removed": removed, "total": total, "pairs_added": pairs}
 
@@ -113,18 +115,19 @@ class WebhookSender:
 
 @dataclass(frozen=True)
 class AlertSender:
-    """One message for each version that is worth one, through Apprise."""
+    """Sends one message for each version with alerts, through Apprise."""
 
     urls: tuple[str, ...]
 
-    def message(self, told: Told) -> tuple[str, list[Alert]] | None:
-        return (told.name, told.alerts) if told.alerts else None
+    def message(self, events: SinkEvents) -> tuple[str, list[Alert]] | None:
+        return (events.name, events.alerts) if events.alerts else None
 
     def send(self, message: tuple[str, list[Alert]]) -> None:
         send(*message, self.urls)
 
 
 def writer_of(sink: Sink, spark: SparkSession | None) -> TableSinkWriter | MessageSender:
+    """The writer for a sink. Delta and table sinks need Spark."""
     if isinstance(sink, ParquetSink):
         return ParquetWriter(sink)
     if isinstance(sink, WebhookSink):

@@ -1,1 +1,1 @@
-"""Durable states: immutable files of named arrays and a numbered manifest."""
+"""Durable states: immutable files of named arrays, listed in numbered manifests."""

@@ -1,4 +1,4 @@
-"""Where a rulebook lives: folders of files that are put once, read and removed, on a local disk or an object store."""
+"""The directory of a rulebook, on a local disk or in an object store. Files are written once and never edited."""
 
 from __future__ import annotations
 
@@ -19,35 +19,35 @@ from holdfast.store.disk import Disk
 from holdfast.whole_file import open_lock
 
 _LOCK = "lock"
-_LEFT = re.compile(r"\..*[0-9]{10}.*\.[0-9a-f]+")  # by `put` that was interrupted
+_TEMPORARY = re.compile(r"\..*[0-9]{10}.*\.[0-9a-f]+")  # the name that `put` uses while it writes
 
 
 class Directory(Protocol):
-    """Folders with files. `put` is put-if-absent: FileExistsError where the name is taken."""
+    """Folders with files. `put` is put-if-absent: it raises FileExistsError if the name is taken."""
 
     def __str__(self) -> str: ...
 
     def make(self, *folders: str) -> None:
-        """Makes the folders; FileExistsError where something else is there already."""
+        """Creates the directory with these folders; FileExistsError if it contains anything else."""
 
     def make_folder(self, folder: str) -> None:
-        """Makes one more folder, if it is not there."""
+        """Creates one more folder, if it does not exist."""
 
     def names(self, folder: str) -> list[str]:
-        """The names in a folder, sorted, without those that begin with a dot; none where there is no such folder."""
+        """The sorted names in a folder, without hidden ones; an empty list if there is no such folder."""
 
     def read(self, folder: str, name: str) -> pa.Buffer: ...
 
     def put(self, folder: str, name: str, data: pa.Buffer | bytes) -> None: ...
 
     def remove(self, folder: str, name: str) -> None:
-        """Removes a file, if it is there."""
+        """Removes a file, if it exists."""
 
     def sweep(self, folder: str) -> None:
-        """Removes what interrupted writers left, and nothing that others put there. Only for who holds the lock."""
+        """Removes temporary files of interrupted writers, and nothing else. The caller must hold the lock."""
 
     def lock(self) -> Lock:
-        """The right to write; StoreError where another process has it."""
+        """Acquires the right to write; StoreError if another process has it."""
 
 
 class Lock(Protocol):
@@ -66,7 +66,7 @@ class LocalDirectory:
         return str(self.path)
 
     def make(self, *folders: str) -> None:
-        if self.path.exists() and (not self.path.is_dir() or self._strangers(folders)):
+        if self.path.exists() and (not self.path.is_dir() or self._has_other_files(folders)):
             raise FileExistsError(str(self.path))
         for directory in (self.path, *(self.path / folder for folder in folders)):
             self._disk.make_directory(directory)
@@ -75,15 +75,15 @@ class LocalDirectory:
         if not (self.path / folder).is_dir():
             self._disk.make_directory(self.path / folder)
 
-    def _strangers(self, folders: tuple[str, ...]) -> bool:
+    def _has_other_files(self, folders: tuple[str, ...]) -> bool:
         return any(child.name not in (*folders, _LOCK) for child in self.path.iterdir())
 
     def names(self, folder: str) -> list[str]:
         try:
-            found = [path.name for path in (self.path / folder).iterdir()]
+            names = [path.name for path in (self.path / folder).iterdir()]
         except (FileNotFoundError, NotADirectoryError):
             return []
-        return sorted(name for name in found if not name.startswith("."))
+        return sorted(name for name in names if not name.startswith("."))
 
     def read(self, folder: str, name: str) -> pa.Buffer:
         return map_file(self.path / folder / name)
@@ -96,7 +96,7 @@ class LocalDirectory:
 
     def sweep(self, folder: str) -> None:
         for path in (self.path / folder).glob(".*"):
-            if _LEFT.fullmatch(path.name) and path.is_file():
+            if _TEMPORARY.fullmatch(path.name) and path.is_file():
                 self._disk.remove(path)
 
     def lock(self) -> Lock:
@@ -104,17 +104,20 @@ class LocalDirectory:
 
 
 class FileLock:
-    """A lock of the operating system on a file: it ends with the process, however that ends. It is the process that has
-    it: of several writers in one process, only those at the newest version can publish."""
+    """An operating system lock on a file. It ends with the process, however the process ends.
 
-    _held: ClassVar[dict[Path, tuple[IO[str], int]]] = {}  # the open file, and how many in this process rely on it
+    The lock belongs to the process: several writers of one process share it, and only those at the newest version can
+    publish.
+    """
+
+    _held: ClassVar[dict[Path, tuple[IO[str], int]]] = {}  # the open file, and its number of users in this process
 
     def __init__(self, path: Path) -> None:
         self._path: Path | None = None
-        place = path.parent.resolve() / path.name  # the lock itself must not be a link
-        file, users = self._held.get(place, (None, 0))
-        self._held[place] = (file or _locked(place), users + 1)
-        self._path = place
+        resolved = path.parent.resolve() / path.name  # the lock itself must not be a link
+        file, users = self._held.get(resolved, (None, 0))
+        self._held[resolved] = (file or _locked(resolved), users + 1)
+        self._path = resolved
 
     def release(self) -> None:
         if self._path is None:
@@ -131,6 +134,7 @@ class FileLock:
 
 
 def _locked(path: Path) -> IO[str]:
+    """Opens and locks the file, and writes into it which process holds the lock."""
     file = open_lock(path)
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -144,15 +148,18 @@ def _locked(path: Path) -> IO[str]:
             f"{path.parent}: {owner} is writing to this rulebook; wait until it has closed it, or stop it"
         ) from None
     except OSError as error:
-        with contextlib.suppress(OSError):  # closing tries to write again
+        with contextlib.suppress(OSError):  # close() tries to write the buffer again
             file.close()
         raise StoreError(f"{path} cannot be locked: {error.strerror}") from error
     return file
 
 
 class RemoteDirectory:
-    """A prefix of an object store, through fsspec. There is no lock: of two writers the one whose put comes second is
-    refused. Conditional puts are what the store offers (`mode="create"`); one that has none is an error."""
+    """A prefix of an object store, through fsspec.
+
+    There is no lock: of two concurrent writers, the second put of the same name is refused. This needs a store with
+    conditional puts (`mode="create"`); other stores raise an error.
+    """
 
     def __init__(self, url: str) -> None:
         try:
@@ -171,20 +178,20 @@ class RemoteDirectory:
         return "/".join(part for part in (self._root, folder, name) if part)
 
     def make(self, *folders: str) -> None:
-        found = self._fs.ls(self._root, detail=False) if self._fs.exists(self._root) else []
-        if any(str(path).rstrip("/").rpartition("/")[2] not in folders for path in found):
+        existing = self._fs.ls(self._root, detail=False) if self._fs.exists(self._root) else []
+        if any(str(path).rstrip("/").rpartition("/")[2] not in folders for path in existing):
             raise FileExistsError(self._url)
 
     def make_folder(self, folder: str) -> None:
-        """A prefix needs no making."""
+        """Nothing to do: object stores have no folders."""
 
     def names(self, folder: str) -> list[str]:
         self._fs.invalidate_cache()
         try:
-            found = self._fs.ls(self._path(folder), detail=False)
+            paths = self._fs.ls(self._path(folder), detail=False)
         except FileNotFoundError:
             return []
-        return sorted(str(path).rpartition("/")[2] for path in found)
+        return sorted(str(path).rpartition("/")[2] for path in paths)
 
     def read(self, folder: str, name: str) -> pa.Buffer:
         return pa.py_buffer(self._fs.cat_file(self._path(folder, name)))
@@ -199,7 +206,7 @@ class RemoteDirectory:
             return
 
     def sweep(self, folder: str) -> None:
-        """A put is whole or not at all: nothing is left."""
+        """Nothing to do: a put is atomic and leaves no temporary files."""
 
     def lock(self) -> Lock:
         return _NoLock()
@@ -207,11 +214,11 @@ class RemoteDirectory:
 
 class _NoLock:
     def release(self) -> None:
-        """There is none."""
+        """Nothing to do."""
 
 
 def directory_at(path: str | Path, disk: Disk | None = None) -> Directory:
-    """The directory at a path, or at an address such as `s3://bucket/book`."""
+    """The directory at a path, or at a URL such as `s3://bucket/book`."""
     scheme, _, rest = str(path).partition("://") if isinstance(path, str) else ("", "", "")
     if rest and scheme == "file":
         return LocalDirectory(rest, disk)

@@ -1,4 +1,4 @@
-"""The few things the store asks of a file system, each a method, so that a test can fail at any of them."""
+"""The file system operations of the store. Each is a method, so that tests can make any of them fail."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from holdfast.whole_file import sync_directory, write_new
 
 
 class Disk:
-    """A local file system. `put` is put-if-absent, and what it returned from survives a crash."""
+    """A local file system. `put` is put-if-absent, and durable once it has returned."""
 
     def put(self, path: Path, data: pa.Buffer | bytes, attempt: str) -> None:
-        """Makes `path` with this content, whole or not at all; FileExistsError where it exists already.
+        """Creates `path` with this content, atomically; FileExistsError if it exists already.
 
-        The content is written and synced under a name of this attempt alone; a hard link gives it its real name,
-        which fails where that is taken; syncing the directory makes the name durable.
+        The content is written and synced under a temporary name that contains `attempt`. A hard link then gives it its
+        real name, which fails if that name is taken. Syncing the directory makes the name durable.
         """
         temporary = path.with_name(f".{path.name}.{attempt}")
         try:
@@ -27,7 +27,7 @@ class Disk:
         self.sync_directory(path.parent)
 
     def write(self, path: Path, data: pa.Buffer | bytes) -> None:
-        """Makes and syncs a file; what has its name already, a link too, is an error."""
+        """Creates and syncs a file. Anything that has its name already, also a symbolic link, is an error."""
         write_new(path, data)
 
     def link(self, source: Path, target: Path) -> None:

@@ -1,4 +1,4 @@
-"""Holding Ctrl-C back."""
+"""Control over Ctrl-C: postpone it while states change, or turn it into an event."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Holds Ctrl-C back for the moment in which states change in memory; then it takes its course."""
+    """Postpones Ctrl-C until the end of the block, in which states change in memory. Main thread only."""
     if threading.get_ident() != threading.main_thread().ident:
         yield
         return
@@ -28,19 +28,22 @@ def uninterrupted() -> Iterator[None]:
 
 @contextmanager
 def stopping(exit_status: int = 130) -> Iterator[threading.Event]:
-    """Ctrl-C sets an event instead of interrupting whatever is at work; a second one ends the process at once, which a
-    durable state survives. In other threads than the main one, Ctrl-C is somebody else's affair."""
+    """Lets Ctrl-C set an event instead of interrupting the current work.
+
+    A second Ctrl-C ends the process at once, which is safe: published versions are durable. In other threads than the
+    main one this does nothing.
+    """
     stop = threading.Event()
     if threading.get_ident() != threading.main_thread().ident:
         yield stop
         return
 
-    def ask(*_: object) -> None:
+    def request_stop(*_: object) -> None:
         if stop.is_set():
             os._exit(exit_status)
         stop.set()
 
-    before = set_handler(SIGINT, ask)
+    before = set_handler(SIGINT, request_stop)
     try:
         yield stop
     finally:

@@ -13,7 +13,7 @@ Record = dict[str, Any]
 
 
 class Log:
-    """Records in order of arrival; its delta is the records added.
+    """Records in order of arrival. Its delta holds the added records.
 
     >>> log = Log()
     >>> log.merge(Log.delta([{"batch": 1}]))
@@ -34,7 +34,7 @@ class Log:
         return {"bytes": np.frombuffer(b"".join(lines), dtype=np.uint8), "ends": ends}
 
     def append(self, record: Record) -> None:
-        """One more record, of JSON's own types."""
+        """Adds one record, which must consist of JSON types."""
         self.records.append(record)
 
     def merge(self, delta: Arrays) -> None:

@@ -1,4 +1,4 @@
-"""What a version consists of: files of states and the changes after them, in a small JSON file with a number."""
+"""The manifest of a version: a small JSON file that lists the state files and the change files after them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FORMAT = 1
 
 @dataclass(frozen=True)
 class FileRef:
-    """A file of the store: its name, size and SHA-256, and the states it has something of."""
+    """A file of the store: its name, size and SHA-256, and the states that it contains (or contains changes of)."""
 
     name: str
     size: int
@@ -28,10 +28,10 @@ class FileRef:
 
 @dataclass(frozen=True)
 class Manifest:
-    """Version `version` is `states` plus `changes`, in order.
+    """The content of version `version`: the files `states` plus the files `changes`, applied in order.
 
-    A state that only grows has several files, one behind the other. `meta` describes the states, `record` what the
-    version changed.
+    A state that only grows may consist of several consecutive files. `meta` describes the states, `record` the change
+    that made this version.
     """
 
     version: int
@@ -47,13 +47,13 @@ class Manifest:
 
     @property
     def own_files(self) -> set[str]:
-        """The file of what this version changed; none of the first one."""
+        """The change file of this version; empty for version 0."""
         return {ref.name for ref in self.changes[-1:]}
 
     def changes_from(self, version: int) -> set[str]:
-        """The files of what this version and older ones, from `version` on, changed: each has one."""
-        older = self.version - version + 1
-        return {ref.name for ref in self.changes[-older:]} if older > 0 else set()
+        """The change files of the versions from `version` to this one. Each version has one."""
+        count = self.version - version + 1
+        return {ref.name for ref in self.changes[-count:]} if count > 0 else set()
 
     @property
     def state_size(self) -> int:
@@ -61,12 +61,12 @@ class Manifest:
 
     @property
     def touched(self) -> set[str]:
-        """The states that the changes have something of."""
+        """The states that the change files modify."""
         return {state for change in self.changes for state in change.states}
 
     @property
     def wants_snapshot(self) -> bool:
-        """Whether the changes exceed a quarter of the states."""
+        """Whether the change files exceed a quarter of the size of the state files."""
         return 4 * sum(change.size for change in self.changes) > self.state_size
 
     def to_bytes(self) -> bytes:
@@ -76,7 +76,7 @@ class Manifest:
 
     @classmethod
     def from_bytes(cls, data: bytes, place: str) -> Manifest:
-        """Reads a manifest; a newer format or damage is an error that says what to do."""
+        """Parses a manifest. A newer format or damage raises an error that says what to do."""
         try:
             record = json.loads(data)
             number = record["format"]

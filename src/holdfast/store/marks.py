@@ -1,4 +1,4 @@
-"""How far each sink of a rulebook is: an empty file `sinks/<sink>.<version>` for each."""
+"""The progress of each sink of a rulebook, as an empty file `sinks/<sink>.<version>`."""
 
 from __future__ import annotations
 
@@ -18,20 +18,21 @@ class Marks:
         self._directory = directory
 
     def all(self) -> dict[str, int]:
-        done: dict[str, int] = {}
+        """The last delivered version by sink."""
+        delivered: dict[str, int] = {}
         for name in self._directory.names(MARKS):
-            found = _NAME.fullmatch(name)
-            if found is not None:
-                done[found[1]] = max(done.get(found[1], 0), int(found[2]))
-        return done
+            match = _NAME.fullmatch(name)
+            if match is not None:
+                delivered[match[1]] = max(delivered.get(match[1], 0), int(match[2]))
+        return delivered
 
     def needed_from(self) -> int | None:
         """The oldest version that is not yet delivered to every sink; None without sinks."""
-        done = self.all()
-        return min(done.values()) + 1 if done else None
+        delivered = self.all()
+        return min(delivered.values()) + 1 if delivered else None
 
     def put(self, sink: str, version: int, before: int | None = None) -> None:
-        """Notes that a version was delivered; `before` is the mark that it replaces."""
+        """Records that a version was delivered. `before` is the version of the mark that this one replaces."""
         self._directory.make_folder(MARKS)
         with contextlib.suppress(FileExistsError):
             self._directory.put(MARKS, _file(sink, version), b"")

@@ -1,4 +1,4 @@
-"""What one batch adds to the states of a rulebook."""
+"""The step of one batch: what it adds to the states of a rulebook."""
 
 from __future__ import annotations
 
@@ -10,40 +10,39 @@ from holdfast.store.log import Log, Record
 from holdfast.table.row_change import RowDelta
 
 WORDS, LOG, QUARANTINE, RULES, VALUES, OUTBOX = "words", "log", "quarantine", "rules", "values", "outbox"
-GROWING = (WORDS, LOG, QUARANTINE, RULES, VALUES)  # states that are only added to
+GROWING = (WORDS, LOG, QUARANTINE, RULES, VALUES)  # append-only states
 _TABLE, _FACTS = "table/", "facts/"
 
 
 def table_state(name: str) -> str:
-    """What the state of a table is called."""
+    """The name of the state that holds a table's rows."""
     return _TABLE + name
 
 
 def facts_state(name: str) -> str:
-    """What the facts about a table's rows are called, from which rules are read."""
+    """The name of the state that holds a maintainer's facts about a table."""
     return _FACTS + name
 
 
 @dataclass(frozen=True)
 class Step:
-    """Rows, a record for the log, what was kept apart, which rules came and went, what is to be told to sinks; the
-    facts and the cells that rules are read from."""
+    """The changes of one batch, by state."""
 
-    rows: dict[str, RowDelta]
-    record: Record
-    bad: Arrays | None = None
-    rules: Arrays | None = None
-    outbox: Arrays | None = None
-    facts: dict[str, Arrays] = field(default_factory=dict)
-    values: Arrays | None = None
+    rows: dict[str, RowDelta]  # by table
+    record: Record  # for the log
+    bad: Arrays | None = None  # quarantined rows
+    rules: Arrays | None = None  # rules added and removed
+    outbox: Arrays | None = None  # events for sinks
+    facts: dict[str, Arrays] = field(default_factory=dict)  # facts of maintainers
+    values: Arrays | None = None  # cells, for inclusions
 
     def to_states(self, words: Arrays) -> dict[str, Arrays]:
-        """The step and its words, as the store keeps them: only what is not empty."""
+        """The change of each state as arrays, `words` being the new words. States that do not change are left out."""
         states: dict[str, Arrays] = {table_state(name): delta.to_arrays() for name, delta in self.rows.items() if delta}
         states |= {facts_state(name): delta for name, delta in self.facts.items()}
         states[LOG] = Log.delta([self.record])
         parts = ((QUARANTINE, self.bad), (RULES, self.rules), (OUTBOX, self.outbox), (VALUES, self.values))
-        states |= {name: some for name, some in parts if some is not None}
+        states |= {name: delta for name, delta in parts if delta is not None}
         return states | ({WORDS: words} if len(words["ends"]) else {})
 
     @classmethod

@@ -1,11 +1,11 @@
-"""Versions of one rulebook. Files are never edited; a version exists once its manifest does.
+"""The versions of one rulebook. Files are never edited; a version exists once its manifest does.
 
-    book/manifests/0000000007.json    what version 7 consists of
-    book/manifests/whole-from-0000000005    of older ones only record and change are kept, for sinks
+    book/manifests/0000000007.json          the files of version 7
+    book/manifests/whole-from-0000000005    versions before 5 have only their record and change left, for sinks
     book/files/0000000007-change-5f0c2a91.arrow
-    book/lock                         held by the one process that writes
+    book/lock                               held by the one process that writes
 
-A process killed at any point leaves the versions that were published, and at most files that no manifest names.
+A process killed at any point leaves all published versions intact, and possibly files that no manifest names.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ MANIFESTS, FILES = "manifests", "files"
 States = Mapping[str, Arrays]
 _MAX_FILES = 16  # of one state
 _MANIFEST = re.compile(r"([0-9]{10,})\.json")
-_FILE = re.compile(r"([0-9]{10,})-.+\.arrow")  # what is called otherwise is not ours
+_FILE = re.compile(r"([0-9]{10,})-.+\.arrow")  # files with other names are not ours
 _MARK = re.compile(r"whole-from-([0-9]{10,})")
 log = logging.getLogger("holdfast")
 
@@ -50,24 +50,24 @@ class Due(NamedTuple):
 
 
 class Store:
-    """One version of a rulebook, and the way to the next.
+    """One version of a rulebook; `publish` makes the next.
 
-    `publish` costs O(size of the change), plus new files of the states that changed when the changes since the last
-    ones exceed a quarter of all states. States that did not change, and what states that only grow had already, are
-    carried on by reference.
+    `publish` costs O(size of the change). When the change files exceed a quarter of the state files, it also writes new
+    state files of the changed states. Files of unchanged states, and earlier files of growing states, are carried over
+    by reference.
     """
 
     def __init__(self, directory: Directory, manifest: Manifest) -> None:
         self.directory, self.manifest = directory, manifest
         self._lock: Lock | None = None
-        self._kept: _Kept | None = None  # once it is known
+        self._kept: _KeptVersions | None = None  # cached by `collect`
 
     @classmethod
     def create(cls, directory: Directory, states: States, meta: dict[str, Any], record: dict[str, Any]) -> Store:
-        """Makes a directory with version 0; one that holds anything already is refused."""
+        """Creates a directory with version 0. A directory that is not empty is an error."""
         taken = StoreError(f"{directory} exists already; give a new directory, or open it")
         try:
-            if _kept(directory).versions:
+            if _list_versions(directory).versions:
                 raise taken
             directory.make(MANIFESTS, FILES)
             store = cls(directory, Manifest(0, {}, (), meta, record))
@@ -84,16 +84,16 @@ class Store:
 
     @classmethod
     def open(cls, directory: Directory, version: int | None = None) -> Store:
-        """The newest version, or an older one that is still kept in full."""
+        """Opens the newest version, or an older one that is still kept in full."""
         while True:
             try:
-                kept = _kept(directory)
+                kept = _list_versions(directory)
                 if not kept.versions:
                     raise _no_rulebook(directory)
                 if version is not None and version not in kept.whole:
                     raise _not_kept(directory, version, kept)
                 return cls(directory, _read_manifest(directory, kept.versions[-1] if version is None else version))
-            except FileNotFoundError:  # a writer has gone on in the meantime
+            except FileNotFoundError:  # a writer has removed the version in the meantime
                 continue
             except OSError as error:
                 raise StoreError(f"{directory} cannot be read: {error}") from error
@@ -103,35 +103,35 @@ class Store:
         return self.manifest.version
 
     def versions(self) -> list[int]:
-        """The versions that are kept in full, and can be opened."""
-        return _kept(self.directory).whole
+        """The versions that are kept in full and can be opened."""
+        return _list_versions(self.directory).whole
 
     def versions_with_change(self) -> list[int]:
-        """The versions whose record and change are kept: those, and older ones that sinks have still to be told of."""
-        return _kept(self.directory).versions
+        """The versions whose record and change are kept: also older ones, not yet delivered to every sink."""
+        return _list_versions(self.directory).versions
 
     def load(self) -> Loaded:
-        """The files of each state, and the states of each change after them, mapped; every checksum is verified."""
+        """The memory-mapped files of each state, and the changes after them, by state. Verifies every checksum."""
         states = {name: self.state(name) for name in self.manifest.states}
         return Loaded(states, [self._read(ref) for ref in self.manifest.changes])
 
     def state(self, name: str) -> list[dict[str, Any]]:
-        """The files of one state, mapped."""
+        """The memory-mapped files of one state."""
         return [self._read(ref)[name] for ref in self.manifest.states[name]]
 
     def change(self, version: int) -> dict[str, dict[str, Any]]:
-        """What a version changed, whose change is kept."""
+        """The change of a version, by state."""
         try:
             manifest = self.manifest if version == self.version else _read_manifest(self.directory, version)
         except FileNotFoundError:
-            raise _not_kept(self.directory, version, _kept(self.directory)) from None
+            raise _not_kept(self.directory, version, _list_versions(self.directory)) from None
         return self._read(manifest.changes[-1])
 
     def manifest_of(self, version: int) -> Manifest:
         return _read_manifest(self.directory, version)
 
     def is_superseded(self) -> bool:
-        """Whether this version is no longer kept in full: a writer went on, and removed what it no longer needs."""
+        """Whether this version is no longer kept in full because a writer has published newer ones."""
         return self.version not in self.versions()
 
     def _read(self, ref: FileRef) -> dict[str, dict[str, Any]]:
@@ -149,12 +149,12 @@ class Store:
     # --- writing --------------------------------------------------------------------------------------------
 
     def acquire(self) -> None:
-        """Becomes the writer, of the newest version; what interrupted writers left goes."""
-        first, self._lock = self._lock is None, self._lock or self.directory.lock()
+        """Becomes the writer. This must be the newest version. Removes what interrupted writers left behind."""
+        is_new_writer, self._lock = self._lock is None, self._lock or self.directory.lock()
         try:
-            if _kept(self.directory).versions[-1] != self.version:
-                raise self._late(self.version + 1)
-            if first:
+            if _list_versions(self.directory).versions[-1] != self.version:
+                raise self._published_by_another(self.version + 1)
+            if is_new_writer:
                 self._sweep()
         except OSError as error:
             self.release()
@@ -184,7 +184,7 @@ class Store:
         due: Due | None = None,
         meta: dict[str, Any] | None = None,
     ) -> None:
-        """Makes the next version: this one plus `change`.
+        """Publishes the next version: this one plus `change`.
 
         `snapshot` has the states that are `due`, as they were before the change; with new `meta`, as that describes
         them.
@@ -216,87 +216,88 @@ class Store:
         try:
             self.directory.put(MANIFESTS, _manifest_name(manifest.version), manifest.to_bytes())
         except FileExistsError:
-            raise self._late(manifest.version) from None
+            raise self._published_by_another(manifest.version) from None
 
-    def _late(self, version: int) -> StoreError:
+    def _published_by_another(self, version: int) -> StoreError:
         place = f"{self.directory}/{MANIFESTS}/{_manifest_name(version)}"
         return StoreError(f"{place}: another process published this version first; open the rulebook again")
 
-    # --- forgetting -----------------------------------------------------------------------------------------
+    # --- garbage collection ---------------------------------------------------------------------------------
 
     def collect(self, keep: int, needed_from: int | None = None) -> None:
-        """Removes what only versions older than the newest `keep` have; of those from `needed_from` on, for which sinks
-        wait, manifest and change stay. What cannot be removed now is removed later.
+        """Removes old versions: keeps the newest `keep` in full, and manifest and change from `needed_from` on.
 
-        A mark says from where on versions are whole, before the first of their files goes. A manifest goes before its
-        files: a process killed between leaves files that nobody needs, for `_sweep`.
+        The latter are versions that are not yet delivered to every sink. Files that cannot be removed now are removed
+        later. Order matters for a process that is killed in between: a mark says from which version on all files exist,
+        and is written before the first of these files is removed. A manifest is removed before its files; `_sweep`
+        removes files that no manifest names.
         """
-        whole = max(self.version - keep + 1, 0)
-        first = whole if needed_from is None else min(whole, needed_from)
+        whole_from = max(self.version - keep + 1, 0)
+        oldest_needed = whole_from if needed_from is None else min(whole_from, needed_from)
         try:
-            self._kept = self._kept or _kept(self.directory)
-            if first < whole and self._kept.whole_from < whole:
-                self._put_mark(self._kept, whole)
-            self._forget_delivered(self._kept, first)
-            self._thin_out(self._kept, first, whole)
+            self._kept = self._kept or _list_versions(self.directory)
+            if oldest_needed < whole_from and self._kept.whole_from < whole_from:
+                self._put_mark(self._kept, whole_from)
+            self._remove_delivered(self._kept, oldest_needed)
+            self._remove_states(self._kept, oldest_needed, whole_from)
             self._remove_marks(self._kept)
         except OSError as error:
             self._kept = None
-            text = "%s: version %d is there, but files of old ones could not be removed: %s; the next writer tries it"
+            text = "%s: version %d is published, but files of old ones could not be removed: %s; the next writer will"
             log.warning(text, self.directory, self.version, error)
 
-    def _forget_delivered(self, kept: _Kept, first: int) -> None:
-        """Removes versions before `first` of which only the change was kept."""
-        while kept.oldest < min(first, kept.whole_from):
+    def _remove_delivered(self, kept: _KeptVersions, oldest_needed: int) -> None:
+        """Removes versions before `oldest_needed` of which only manifest and change are left."""
+        while kept.oldest < min(oldest_needed, kept.whole_from):
             change = self.manifest_of(kept.oldest).own_files
             self.directory.remove(MANIFESTS, _manifest_name(kept.oldest))
             for name in change - self.manifest_of(kept.whole_from).files:
                 self.directory.remove(FILES, name)
             kept.oldest += 1
 
-    def _thin_out(self, kept: _Kept, first: int, whole: int) -> None:
-        """Removes the versions before `whole`, from `first` on all but their changes.
+    def _remove_states(self, kept: _KeptVersions, oldest_needed: int, whole_from: int) -> None:
+        """Removes the versions before `whole_from`, but keeps manifests and changes from `oldest_needed` on.
 
-        A file is in consecutive versions, so what the next version does not have, no later one has.
+        A file belongs to consecutive versions, so a file that the next version does not have, no later one has.
         """
-        while kept.whole_from < whole:
+        while kept.whole_from < whole_from:
             version = kept.whole_from
             old, after = self.manifest_of(version), self.manifest_of(version + 1)
-            if version < first:
+            if version < oldest_needed:
                 self.directory.remove(MANIFESTS, _manifest_name(version))
                 kept.oldest = version + 1
-            for name in old.files - after.files - old.changes_from(max(first, kept.oldest)):
+            for name in old.files - after.files - old.changes_from(max(oldest_needed, kept.oldest)):
                 self.directory.remove(FILES, name)
             kept.whole_from += 1
 
-    def _put_mark(self, kept: _Kept, version: int) -> None:
-        with contextlib.suppress(FileExistsError):  # of somebody who was interrupted
+    def _put_mark(self, kept: _KeptVersions, version: int) -> None:
+        with contextlib.suppress(FileExistsError):  # put by a writer that was interrupted
             self.directory.put(MANIFESTS, _mark_name(version), b"")
         kept.marks.append(version)
 
-    def _remove_marks(self, kept: _Kept) -> None:
-        """Removes marks that a later one replaces, and the last one when all versions are whole."""
+    def _remove_marks(self, kept: _KeptVersions) -> None:
+        """Removes marks that a later one replaces, and the last one once all versions are whole."""
         for version in [v for v in kept.marks if v < max(kept.marks) or v <= kept.oldest]:
             self.directory.remove(MANIFESTS, _mark_name(version))
             kept.marks.remove(version)
 
     def _sweep(self) -> None:
-        """Removes files up to this version that no version needs. Later ones may belong to a writer elsewhere."""
+        """Removes unneeded files of versions up to this one. Later files may belong to a writer of an object store."""
         for folder in (MANIFESTS, FILES):
             self.directory.sweep(folder)
-        kept, needed = _kept(self.directory), set()
+        kept, needed = _list_versions(self.directory), set()
         for version in kept.versions:
             manifest = self.manifest_of(version)
             needed |= manifest.files if version >= kept.whole_from else manifest.own_files
         for name in self.directory.names(FILES):
-            ours = _FILE.fullmatch(name)
-            if ours and name not in needed and int(ours[1]) <= self.version:
+            match = _FILE.fullmatch(name)
+            if match and name not in needed and int(match[1]) <= self.version:
                 self.directory.remove(FILES, name)
 
 
 @dataclass
-class _Kept:
-    """The versions that have a manifest. Those from `whole_from` on are kept in full, of older ones only the change."""
+class _KeptVersions:
+    """The versions that have a manifest. All files exist from `whole_from` on; older ones have only their change."""
 
     versions: list[int]
     oldest: int
@@ -308,16 +309,16 @@ class _Kept:
         return [version for version in self.versions if version >= self.whole_from]
 
 
-def _kept(directory: Directory) -> _Kept:
-    """What is kept; files that have other names than ours are passed over."""
+def _list_versions(directory: Directory) -> _KeptVersions:
+    """Lists the manifests and marks of a directory. Files with other names are ignored."""
     names = directory.names(MANIFESTS)
-    versions = sorted(int(found[1]) for name in names if (found := _MANIFEST.fullmatch(name)))
-    marks = sorted(int(found[1]) for name in names if (found := _MARK.fullmatch(name)))
+    versions = sorted(int(match[1]) for name in names if (match := _MANIFEST.fullmatch(name)))
+    marks = sorted(int(match[1]) for name in names if (match := _MARK.fullmatch(name)))
     oldest = versions[0] if versions else 0
-    return _Kept(versions, oldest, max([oldest, *marks]), marks)
+    return _KeptVersions(versions, oldest, max([oldest, *marks]), marks)
 
 
-def _not_kept(directory: Directory, version: int, kept: _Kept) -> StoreError:
+def _not_kept(directory: Directory, version: int, kept: _KeptVersions) -> StoreError:
     whole = kept.whole
     listed = f"{whole[0]} to {whole[-1]}" if len(whole) > 1 else ", ".join(map(str, whole))
     if version in kept.versions:
@@ -326,15 +327,15 @@ def _not_kept(directory: Directory, version: int, kept: _Kept) -> StoreError:
 
 
 def _no_rulebook(directory: Directory) -> StoreError:
-    """Says how to make one, or which one was meant."""
-    near = _near(directory.path) if isinstance(directory, LocalDirectory) else None
-    advice = f"`holdfast init {directory} FILE...` makes one" if near is None else f"did you mean {near}?"
+    """An error that says how to make a rulebook, or which one was probably meant."""
+    similar = _similar_rulebook(directory.path) if isinstance(directory, LocalDirectory) else None
+    advice = f"`holdfast init {directory} FILE...` makes one" if similar is None else f"did you mean {similar}?"
     return StoreError(f"{directory} is not a rulebook: it has no {MANIFESTS}/ with a version; {advice}")
 
 
-def _near(path: Path) -> Path | None:
-    """A rulebook beside it with nearly the same name, or around it."""
-    if path.name in (MANIFESTS, FILES) and _kept(LocalDirectory(path.parent)).versions:
+def _similar_rulebook(path: Path) -> Path | None:
+    """The rulebook that contains this path, or one beside it with a similar name."""
+    if path.name in (MANIFESTS, FILES) and _list_versions(LocalDirectory(path.parent)).versions:
         return path.parent
     try:
         names = [child.name for child in path.parent.iterdir() if (child / MANIFESTS).is_dir()]

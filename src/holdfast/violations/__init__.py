@@ -1,1 +1,1 @@
-"""Violating rows and pairs, the moment they arrive."""
+"""Detects violations of rules, lists what a batch added and removed, and explains them."""

@@ -1,4 +1,4 @@
-"""What changes in the violations of a rule."""
+"""The change of one rule's violations."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from holdfast.indexes.pairs import Pairs
 
 
 class ViolationDelta(NamedTuple):
-    """What a change did to the violations of one rule. `listed` is false where only counts were kept: a pair that an
-    update ended and began again then counts on both sides.
+    """Violations of one rule that a batch added and removed.
+
+    If not `listed`, only the counts are known. They then count a pair twice, as removed and as added, if an update
+    changed one of its rows and the pair still violates the rule.
     """
 
     added: Pairs
@@ -20,8 +22,8 @@ class ViolationDelta(NamedTuple):
 
     @classmethod
     def between(cls, added: Pairs, removed: Pairs) -> ViolationDelta:
-        """What is new and what is gone; a pair that came and went is neither."""
+        """The net change: a pair that was both added and removed is in neither."""
         if not len(added) and not len(removed):
             return cls(added, removed, 0, 0)
-        new, old = added.without(removed).ordered(), removed.without(added).ordered()
-        return cls(new, old, len(new), len(old))
+        net_added, net_removed = added.without(removed).ordered(), removed.without(added).ordered()
+        return cls(net_added, net_removed, len(net_added), len(net_removed))

@@ -1,10 +1,10 @@
-"""Why a rule is violated: the worst rows, what they clash about, what they have in common, and what to remove.
+"""Explains why a rule is violated: the worst rows, the clashing values, common causes, and which rows to remove.
 
-Violating pairs are the edges of a graph whose nodes are rows. A group is a connected part of it: one wrong zip that
-clashes with 500 rows is one finding. The fewest rows whose removal clears a group are a minimum vertex cover: exact for
-small groups, greedy (the row with most open violations first) for others, and said which. Where several choices are
-equally good, the rows that arrived last are to be removed. Where not all violations were listed, small groups are
-completed; what is said about larger ones holds for the violations that were listed, and says so.
+Violating pairs are the edges of a graph whose nodes are rows. A cause is a connected component of it: one wrong zip
+that clashes with 500 rows is one cause. The fewest rows whose removal clears a component are a minimum vertex cover.
+It is computed exactly for small components and greedily (the row with most uncovered edges first) for others; the
+result says which. Of equally good covers we choose the rows that arrived last. If not all violations were listed,
+small components are completed; statements about larger ones hold for the listed violations only, and say so.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from holdfast.table.rows import Rows
 from holdfast.violations.detect import CheckedRule
 from holdfast.violations.listing import names_of
 
-EXACT_UP_TO = 24
+EXACT_UP_TO = 24  # rows of a component
 Row = int
 Edge = tuple[Row, Row]
 PartnersOf = Callable[[Row], Iterable[Row]]
@@ -35,8 +35,10 @@ PartnersOf = Callable[[Row], Iterable[Row]]
 
 @dataclass(frozen=True)
 class Cause:
-    """Rows that violate the rule with each other, and what to remove: `exact` says that these are all rows and pairs
-    of the group, and that no fewer rows clear it."""
+    """A connected component of violating rows, and rows to remove.
+
+    `exact`: these are all rows and pairs of the component, and no smaller set of rows clears it.
+    """
 
     rows: list[Row]
     pairs: int
@@ -46,7 +48,7 @@ class Cause:
 
 @dataclass(frozen=True)
 class Clash:
-    """One violating pair side by side: the columns the rule compares, with the values of t and s."""
+    """One violating pair: the values of t and s in the columns that the rule compares."""
 
     t: object
     s: object | None
@@ -55,7 +57,7 @@ class Clash:
 
 @dataclass(frozen=True)
 class Explanation:
-    """What is behind the violations of a rule. Rows are named by key, or by row id."""
+    """The explanation of a rule's violations. Rows are named by key, or by row id without a key."""
 
     rule: str
     count: int
@@ -63,7 +65,7 @@ class Explanation:
     worst: list[tuple[object, int]] = field(default_factory=list)
     clashes: list[Clash] = field(default_factory=list)
     causes: list[tuple[list[object], int, list[object], bool]] = field(default_factory=list)
-    sizes: list[int] = field(default_factory=list)  # how many rows each cause has, of which some are named
+    sizes: list[int] = field(default_factory=list)  # rows of each cause; `causes` names only the first
 
     def _repr_html_(self) -> str:
         rows = [
@@ -74,7 +76,7 @@ class Explanation:
         return title + html_table(["t", "s", "values"], rows, self.count)
 
     def summary(self) -> str:
-        """The worst rows, and what they share."""
+        """The worst rows and the causes, as text."""
         lines = []
         if self.is_partial:
             lines.append(f"  (explained from the first {self.looked_at:,})")
@@ -89,15 +91,15 @@ class Explanation:
 
     @property
     def is_partial(self) -> bool:
-        """Whether there are more violations than were looked at."""
+        """Whether the explanation is based on a part of the violations."""
         return self.looked_at < self.count
 
     def bounded(self, number: int, exact: bool) -> str:
-        """The size of a cause, which is at least that where not all of it was looked at."""
+        """The size of a cause as text, marked as a lower bound if the cause may be larger."""
         return f"at least {number:,}" if self.is_partial and not exact else f"{number:,}"
 
     def advice(self, exact: bool) -> str:
-        """What the rows to remove of a cause are."""
+        """What the rows to remove of a cause are: fewest, or only some."""
         if exact:
             return "fewest rows to remove"
         if self.is_partial:
@@ -125,47 +127,49 @@ def explanation(
     limit: int,
     partners_of: PartnersOf,
 ) -> Explanation:
-    """What is behind these violations of a rule (the first of `count`), with the rows as people know them. A row's
-    partners, in either role, are asked for where not all violations are given."""
+    """Explains a rule with `count` violations from the given ones, with rows by name.
+
+    `partners_of` returns a row's partners in either role. It is called only if not all violations are given.
+    """
 
     def named(ids: list[Row]) -> list[Any]:
-        made: list[Any] = names_of(np.array(ids, np.int64), rows, dictionary).to_pylist()
-        return made
+        names: list[Any] = names_of(np.array(ids, np.int64), rows, dictionary).to_pylist()
+        return names
 
-    found = causes(pairs, limit, partners_of if len(pairs) < count else None)
+    largest_causes = causes(pairs, limit, partners_of if len(pairs) < count else None)
     return Explanation(
         rule=text,
         count=count,
         looked_at=len(pairs),
         worst=[(named([row])[0], number) for row, number in worst_rows(pairs, limit)],
         clashes=_clashes(item, pairs.first(limit), rows, dictionary),
-        causes=[(named(c.rows[:limit]), c.pairs, named(c.remove), c.exact) for c in found],
-        sizes=[len(c.rows) for c in found],
+        causes=[(named(c.rows[:limit]), c.pairs, named(c.remove), c.exact) for c in largest_causes],
+        sizes=[len(c.rows) for c in largest_causes],
     )
 
 
 def _clashes(item: CheckedRule, pairs: Pairs, rows: Rows, dictionary: TextDictionary) -> list[Clash]:
-    """The compared values of some pairs, side by side."""
+    """The compared values of each pair, side by side."""
     ids = [side for side in (pairs.t, pairs.s) if side is not None]
     names = [names_of(side, rows, dictionary).to_pylist() for side in ids]
     cells = [decode_table(rows.schema, rows.codes_of(side), dictionary).to_pylist() for side in ids]
-    made = []
+    clashes = []
     for i in range(len(pairs)):
         t, s = names[0][i], names[1][i] if len(ids) > 1 else None
         values = {c: (cells[0][i][c], cells[1][i][c] if len(ids) > 1 else None) for c in compared_columns(item)}
-        made.append(Clash(t, s, values))
-    return made
+        clashes.append(Clash(t, s, values))
+    return clashes
 
 
 def compared_columns(item: CheckedRule) -> list[str]:
-    """The columns that the rule looks at."""
+    """The columns that the rule compares; of an inclusion, those of its left side."""
     if isinstance(item.rule, Ind):
         return list(item.rule.left)
     return list(dict.fromkeys(c.column for p in sorted(as_dc(item.rule).written, key=str) for c in p.cells))
 
 
 def worst_rows(pairs: Pairs, most: int) -> list[tuple[Row, int]]:
-    """The rows in most violations, each unordered pair counted once."""
+    """The rows with most violations. Each unordered pair counts once."""
     edges = _edges(pairs)
     ids, counts = np.unique(edges.ravel(), return_counts=True) if len(edges) else (pairs.t, np.ones(len(pairs), int))
     order = np.lexsort((ids, -counts))[:most]
@@ -173,28 +177,31 @@ def worst_rows(pairs: Pairs, most: int) -> list[tuple[Row, int]]:
 
 
 def causes(pairs: Pairs, most: int | None = None, partners_of: PartnersOf | None = None) -> list[Cause]:
-    """Connected groups of violating rows, those with most pairs first. `partners_of` is given where these are not all
-    pairs; then groups of a few rows are completed with it. O(pairs), but for exact covers of small groups."""
+    """The connected components of violating rows, those with most pairs first.
+
+    `partners_of` is given if these are not all pairs; it then completes components of a few rows. O(pairs), apart from
+    the exact covers of small components.
+    """
     if pairs.s is None:
         return []
-    made: list[Cause] = []
+    largest: list[Cause] = []
     completed: set[Row] = set()
-    for edges in _connected(_edges(pairs).tolist()):
-        if len(made) == most:
+    for edges in _components(_edges(pairs).tolist()):
+        if len(largest) == most:
             break
-        if edges[0][0] in completed:  # part of a group that is listed already
+        if edges[0][0] in completed:  # part of a component that was completed already
             continue
         whole = edges if partners_of is None else _completed(edges, partners_of)
-        made.append(_cause(edges if whole is None else whole, whole=whole is not None))
+        largest.append(_cause(edges if whole is None else whole, whole=whole is not None))
         if partners_of is not None and whole is not None:
-            completed |= set(made[-1].rows)
-    return sorted(made, key=lambda cause: (-cause.pairs, cause.rows))
+            completed |= set(largest[-1].rows)
+    return sorted(largest, key=lambda cause: (-cause.pairs, cause.rows))
 
 
-def _connected(edges: Iterable[Edge]) -> list[list[Edge]]:
-    """The edges by connected part, the largest first; equally large ones by their first rows."""
+def _components(edges: Iterable[Edge]) -> list[list[Edge]]:
+    """The edges by connected component, the largest first, equally large ones by their edges (union-find)."""
     parent: dict[Row, Row] = {}
-    listed = [(a, b) for a, b in edges]
+    edge_list = [(a, b) for a, b in edges]
 
     def root(row: Row) -> Row:
         while parent.setdefault(row, row) != row:
@@ -202,23 +209,23 @@ def _connected(edges: Iterable[Edge]) -> list[list[Edge]]:
             row = parent[row]
         return row
 
-    for a, b in listed:
+    for a, b in edge_list:
         parent[root(a)] = root(b)
-    grouped: dict[Row, list[Edge]] = defaultdict(list)
-    for a, b in listed:
-        grouped[root(a)].append((a, b))
-    return sorted(grouped.values(), key=lambda group: (-len(group), group))
+    by_root: dict[Row, list[Edge]] = defaultdict(list)
+    for a, b in edge_list:
+        by_root[root(a)].append((a, b))
+    return sorted(by_root.values(), key=lambda component: (-len(component), component))
 
 
 def _completed(edges: list[Edge], partners_of: PartnersOf) -> list[Edge] | None:
-    """All pairs of the group that these pairs are part of; None where that has more rows than an exact cover takes."""
-    to_ask, seen = sorted(_rows_of(edges)), _rows_of(edges)
+    """All edges of the component that these edges belong to; None if it has too many rows for an exact cover."""
+    to_visit, seen = sorted(_rows_of(edges)), _rows_of(edges)
     whole: set[Edge] = set()
-    while to_ask and len(seen) <= EXACT_UP_TO:
-        row = to_ask.pop()
+    while to_visit and len(seen) <= EXACT_UP_TO:
+        row = to_visit.pop()
         partners = set(partners_of(row))
-        whole |= {(min(row, other), max(row, other)) for other in partners}
-        to_ask += sorted(partners - seen)
+        whole |= {(min(row, partner), max(row, partner)) for partner in partners}
+        to_visit += sorted(partners - seen)
         seen |= partners
     return sorted(whole) if len(seen) <= EXACT_UP_TO else None
 
@@ -228,7 +235,7 @@ def _rows_of(edges: Iterable[Edge]) -> set[Row]:
 
 
 def _edges(pairs: Pairs) -> np.ndarray:
-    """The unordered pairs, each once."""
+    """The distinct unordered pairs."""
     if pairs.s is None or not len(pairs):
         return np.zeros((0, 2), np.int64)
     both = np.stack([np.minimum(pairs.t, pairs.s), np.maximum(pairs.t, pairs.s)], axis=1)
@@ -243,8 +250,9 @@ def _cause(edges: list[Edge], *, whole: bool) -> Cause:
 
 
 def greedy_cover(edges: Iterable[Edge]) -> set[Row]:
-    """Rows that touch every edge: again and again the one with most open edges, of equal ones the one that arrived
-    last. O(edges log edges).
+    """A vertex cover, greedily: repeatedly takes the row with most uncovered edges, of equal ones the newest.
+
+    O(edges log edges).
 
     >>> greedy_cover([(1, 2)]), greedy_cover([(1, 2), (1, 3)])
     ({2}, {1})
@@ -253,67 +261,71 @@ def greedy_cover(edges: Iterable[Edge]) -> set[Row]:
     for a, b in edges:
         neighbours[a].add(b)
         neighbours[b].add(a)
-    waiting = [(-len(others), -row) for row, others in neighbours.items()]
-    heapq.heapify(waiting)
+    heap = [(-len(adjacent), -row) for row, adjacent in neighbours.items()]  # most edges first, then newest row
+    heapq.heapify(heap)
     cover: set[Row] = set()
-    while waiting:
-        degree, negative = heapq.heappop(waiting)
-        others = neighbours[-negative]
-        if not others or len(others) != -degree:  # nothing open any more, or an entry from before edges were covered
+    while heap:
+        negative_degree, negative_row = heapq.heappop(heap)
+        row = -negative_row
+        adjacent = neighbours[row]
+        if not adjacent or len(adjacent) != -negative_degree:  # all edges are covered, or the entry is outdated
             continue
-        cover.add(-negative)
-        neighbours[-negative] = set()
-        for other in others:
-            neighbours[other].discard(-negative)
-            heapq.heappush(waiting, (-len(neighbours[other]), -other))
+        cover.add(row)
+        neighbours[row] = set()
+        for neighbour in adjacent:
+            neighbours[neighbour].discard(row)
+            heapq.heappush(heap, (-len(neighbours[neighbour]), -neighbour))
     return cover
 
 
 def smallest_cover(edges: Iterable[Edge]) -> set[Row]:
-    """The fewest rows that touch every edge. Of all such choices the latest by arrival: sorted from the newest row to
-    the oldest, it is the largest. Exponential in the number of rows, at worst.
+    """A minimum vertex cover. Of several, the one of the newest rows: sorted newest first, it is the largest.
+
+    Exponential in the number of rows in the worst case.
 
     >>> smallest_cover([(1, 2)]), smallest_cover([(1, 2), (2, 3), (3, 4)])
     ({2}, {2, 4})
     """
-    listed = list(edges)
-    rows = sorted(_rows_of(listed))
-    place = {row: i for i, row in enumerate(rows)}
-    neighbours = [0] * len(rows)
-    for a, b in listed:
-        neighbours[place[a]] |= 1 << place[b]
-        neighbours[place[b]] |= 1 << place[a]
-    still_open = (1 << len(rows)) - 1
-    allowed = _cover_size(still_open, neighbours)
+    edge_list = list(edges)
+    rows = sorted(_rows_of(edge_list))
+    position = {row: i for i, row in enumerate(rows)}
+    neighbours = [0] * len(rows)  # bit masks
+    for a, b in edge_list:
+        neighbours[position[a]] |= 1 << position[b]
+        neighbours[position[b]] |= 1 << position[a]
+    undecided = (1 << len(rows)) - 1
+    size = _cover_size(undecided, neighbours)
     cover: set[Row] = set()
-    for i in reversed(range(len(rows))):  # the newest row that some smallest cover has, then the next
-        mine = 1 << i
-        if not (still_open & mine and neighbours[i] & still_open):
+    for i in reversed(range(len(rows))):  # from the newest row on: take it if some minimum cover contains it
+        bit = 1 << i
+        if not (undecided & bit and neighbours[i] & undecided):
             continue
-        if _cover_size(still_open & ~mine, neighbours) == allowed - 1:
+        if _cover_size(undecided & ~bit, neighbours) == size - 1:
             cover.add(rows[i])
-            still_open, allowed = still_open & ~mine, allowed - 1
-        else:  # it stays, so all its partners go
-            partners = neighbours[i] & still_open
-            cover |= {rows[k] for k in _places(partners)}
-            still_open, allowed = still_open & ~partners & ~mine, allowed - partners.bit_count()
+            undecided, size = undecided & ~bit, size - 1
+        else:  # the row is not in the cover, so all its partners are
+            partners = neighbours[i] & undecided
+            cover |= {rows[k] for k in _positions(partners)}
+            undecided, size = undecided & ~partners & ~bit, size - partners.bit_count()
     return cover
 
 
-def _cover_size(still_open: int, neighbours: list[int]) -> int:
-    """The size of a smallest cover of the edges between these rows (bits), by branching on the row with most of them:
-    it goes, or all its partners do."""
+def _cover_size(undecided: int, neighbours: list[int]) -> int:
+    """The size of a minimum cover of the edges between these rows (a bit mask).
+
+    Branches on the row with most edges: either it is in the cover, or all its partners are.
+    """
     degree, row = (
-        max(((neighbours[i] & still_open).bit_count(), i) for i in _places(still_open)) if still_open else (0, 0)
+        max(((neighbours[i] & undecided).bit_count(), i) for i in _positions(undecided)) if undecided else (0, 0)
     )
     if degree == 0:
         return 0
-    without = 1 + _cover_size(still_open & ~(1 << row), neighbours)
-    if degree == 1:  # separate pairs: either row will do
-        return without
-    partners = neighbours[row] & still_open
-    return min(without, degree + _cover_size(still_open & ~partners & ~(1 << row), neighbours))
+    with_row = 1 + _cover_size(undecided & ~(1 << row), neighbours)
+    if degree == 1:  # only separate pairs are left: either row will do
+        return with_row
+    partners = neighbours[row] & undecided
+    return min(with_row, degree + _cover_size(undecided & ~partners & ~(1 << row), neighbours))
 
 
-def _places(bits: int) -> list[int]:
+def _positions(bits: int) -> list[int]:
     return [i for i in range(bits.bit_length()) if bits >> i & 1]

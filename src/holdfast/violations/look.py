@@ -1,4 +1,4 @@
-"""The violations of one rule on the rows as they are: counted, listed in pages, of one row, explained."""
+"""The current violations of one rule: their number, pages of them, those of one row, and their explanation."""
 
 from __future__ import annotations
 
@@ -24,13 +24,15 @@ from holdfast.violations.explain import Explanation, compared_columns, explanati
 from holdfast.violations.listing import names_of
 
 Record = dict[str, Any]
-LOOK_AT = 100_000  # violations that an explanation is made from
+LOOK_AT = 100_000  # an explanation is based on the first violations, up to this number
 
 
 @dataclass(frozen=True)
 class Violation:
-    """One violation for people: ids and names of the row and its partner (None for rules about rows), both rows whole,
-    and the columns that the rule compares."""
+    """One violation for display: ids, names and cells of the row and its partner, and the compared columns.
+
+    The partner is None for rules about single rows.
+    """
 
     t: int
     s: int | None
@@ -46,7 +48,7 @@ class Violation:
 
 
 class Look:
-    """The violations of one rule of a detector that is loaded with these rows."""
+    """The violations of one rule, on a detector that has loaded these rows."""
 
     def __init__(self, detector: Detector, number: int, rows: Mapping[str, Rows], dictionary: TextDictionary) -> None:
         self._detector, self._number, self._dictionary = detector, number, dictionary
@@ -56,13 +58,13 @@ class Look:
 
     @classmethod
     def at(cls, item: CheckedRule, schemas: Schemas, rows: Mapping[str, Rows], dictionary: TextDictionary) -> Look:
-        """Any rule, sought now. O(rows), as a first check."""
+        """A look at any rule, also one that is not checked yet. Costs as much as a first check: at least O(rows)."""
         detector = Detector([item], schemas, dictionary)
         detector.load(rows)
         return cls(detector, 0, rows, dictionary)
 
     def follow(self, changes: Mapping[str, RowChange]) -> None:
-        """Brings it to changes of the rows, which are not part of these yet. For a look with a detector of its own."""
+        """Applies changes that are not in the rows yet. Only for a look that has a detector of its own (`Look.at`)."""
         self._detector.apply(changes)
         self.__dict__.pop("_per_row", None)
 
@@ -76,17 +78,20 @@ class Look:
 
     @cached_property
     def _per_row(self) -> tuple[Ids, np.ndarray]:
-        """The rows that are t of a violation, and after how many violations each of them ends."""
+        """The rows that are t of a violation, and the cumulative number of violations up to each of them."""
         ids, counts = self._detector.per_row(self._number, self._rows)
-        there = counts > 0
-        return ids[there], np.cumsum(counts[there])
+        violates = counts > 0
+        return ids[violates], np.cumsum(counts[violates])
 
     def count_rows(self) -> int:
-        """How many rows are in a violation, as t; for symmetric rules, all that are in one."""
+        """The number of rows that are t of a violation; for symmetric rules, of all rows in a violation."""
         return len(self._per_row[0])
 
     def page(self, start: int, size: int) -> list[Violation]:
-        """The violations from `start` on, by t then s, without listing those before. O(rows) the first time."""
+        """Violations `start` to `start + size`, sorted by t, then s. Earlier ones are not listed.
+
+        O(rows) the first time.
+        """
         ids, ends = self._per_row
         first, last = np.searchsorted(ends, [start, start + size - 1], side="right")
         chosen = ids[first : last + 1]
@@ -98,37 +103,39 @@ class Look:
         return self.shown(Pairs(t, s).first(size))
 
     def shown(self, pairs: Pairs) -> list[Violation]:
-        """Violations with their rows."""
+        """Violations with their rows, for display."""
         return shown(self.item, pairs, self._rows, self._dictionary)
 
     def explain(
         self, limit: int = 10, look_at: int = LOOK_AT, text: str | None = None, *, mirrored: bool = False
     ) -> Explanation:
-        """The worst rows, their clashes and causes, from the first `look_at` violations. `mirrored`: for a text that
-        has t and s the other way round."""
+        """Explains the rule from its first `look_at` violations: the worst rows, clashes and causes.
+
+        `mirrored`: `text` has t and s swapped.
+        """
         pairs = self._detector.pairs(self._number, self._rows, look_at)
         if mirrored and pairs.s is not None:
             pairs = Pairs(pairs.s, pairs.t).ordered()
-        shown = self.item.rule.as_written if text is None else text
+        title = self.item.rule.as_written if text is None else text
         return explanation(
-            self.item, shown, self.count, pairs, self._rows, self._dictionary, limit, partners_of=self._partners_of
+            self.item, title, self.count, pairs, self._rows, self._dictionary, limit, partners_of=self._partners_of
         )
 
     def _partners_of(self, row: int) -> list[int]:
-        """The rows with which a live row violates the rule, in either role. O(rows) where the roles differ."""
+        """The partners of a live row in either role. O(rows) unless the rule is symmetric."""
         rule = self.item.rule
         if isinstance(rule, Ind) or self.item.is_single:
             return []
         if is_symmetric(as_dc(rule)):
-            found = self._detector.partners(self._number, np.array([row], np.int64), self._rows)
+            pairs = self._detector.partners(self._number, np.array([row], np.int64), self._rows)
         else:
-            found = of_row(self.item, row, {self.table: self._rows}, self._dictionary)
-        assert found.s is not None
-        return [int(other) for other in np.where(found.t == row, found.s, found.t)]
+            pairs = of_row(self.item, row, {self.table: self._rows}, self._dictionary)
+        assert pairs.s is not None
+        return [int(partner) for partner in np.where(pairs.t == row, pairs.s, pairs.t)]
 
 
 def shown(item: CheckedRule, pairs: Pairs, rows: Rows, dictionary: TextDictionary) -> list[Violation]:
-    """Violations of a rule with their rows."""
+    """Violations of a rule with their rows, for display."""
     sides = [side for side in (pairs.t, pairs.s) if side is not None]
     names = [names_of(side, rows, dictionary).to_pylist() for side in sides]
     cells = [decode_table(rows.schema, rows.codes_of(side), dictionary).to_pylist() for side in sides]
@@ -140,50 +147,54 @@ def shown(item: CheckedRule, pairs: Pairs, rows: Rows, dictionary: TextDictionar
         ]
     ids = [side.tolist() for side in sides]
     return [
-        Violation(t, s, (a, b), (row, other), compared)
-        for t, s, a, b, row, other in zip(*ids, *names, *cells, strict=True)
+        Violation(t, s, (t_name, s_name), (t_row, s_row), compared)
+        for t, s, t_name, s_name, t_row, s_row in zip(*ids, *names, *cells, strict=True)
     ]
 
 
 def of_row(item: CheckedRule, row: int, rows: Mapping[str, Rows], dictionary: TextDictionary) -> Pairs:
-    """The violations of a rule that one live row of its table is in, each partner once: the row is t, or s where that
-    is the only way. O(rows): it meets every row, and needs no index."""
-    schemas = {name: some.schema for name, some in rows.items()}
-    mine = rows[table_of(item.rule, schemas)]
-    here, codes = np.array([row], np.int64), mine.codes_of(np.array([row], np.int64))
+    """The violations of a rule that contain one live row, each partner once. O(rows): compares it with every row.
+
+    The row is t, or s if the pair violates the rule only in that order.
+    """
+    schemas = {name: table_rows.schema for name, table_rows in rows.items()}
+    table = rows[table_of(item.rule, schemas)]
+    row_id = np.array([row], np.int64)
+    codes = table.codes_of(row_id)
     if isinstance(item.rule, Ind):
-        return Pairs(here[_lacks_partner(item, item.rule, codes, rows, dictionary)])
+        return Pairs(row_id[_is_missing_on_the_right(item, item.rule, codes, rows, dictionary)])
     if item.is_single:
-        return Pairs(here[rows_that_violate(item, mine.schema, codes, dictionary)])
-    ids, every, again = mine.ids(), mine.codes(), np.repeat(codes, len(mine), axis=1)
-    sides = ({"t": again, "s": every}, {"t": every, "s": again})
-    as_t, as_s = (ids[_meet(item, mine.schema, side, dictionary) & (ids != row)] for side in sides)
+        return Pairs(row_id[rows_that_violate(item, table.schema, codes, dictionary)])
+    ids, all_codes, repeated = table.ids(), table.codes(), np.repeat(codes, len(table), axis=1)
+    sides = ({"t": repeated, "s": all_codes}, {"t": all_codes, "s": repeated})
+    as_t, as_s = (ids[_pairs_violate(item, table.schema, side, dictionary) & (ids != row)] for side in sides)
     as_s = as_s[~np.isin(as_s, as_t)]
     t = np.concatenate([np.full(len(as_t), row), as_s])
     return Pairs(t, np.concatenate([as_t, np.full(len(as_s), row)]))
 
 
-def _meet(item: CheckedRule, schema: Schema, codes: Mapping[str, Codes], dictionary: TextDictionary) -> Mask:
-    """Which pairs violate a rule about pairs."""
+def _pairs_violate(item: CheckedRule, schema: Schema, codes: Mapping[str, Codes], dictionary: TextDictionary) -> Mask:
+    """Which pairs violate a pair rule."""
     predicates = as_dc(item.rule).written  # type: ignore[arg-type]
-    found = pairs_that_satisfy(predicates, schema, codes, dictionary, item.nulls)
+    violate = pairs_that_satisfy(predicates, schema, codes, dictionary, item.nulls)
     for side in codes.values() if item.where else ():
-        found &= rows_that_satisfy(item.where, schema, side, dictionary, "sql")
-    return found
+        violate &= rows_that_satisfy(item.where, schema, side, dictionary, "sql")
+    return violate
 
 
-def _lacks_partner(
+def _is_missing_on_the_right(
     item: CheckedRule, rule: Ind, codes: Codes, rows: Mapping[str, Rows], dictionary: TextDictionary
 ) -> Mask:
-    """Whether one row, given by its codes, has values that the other table has not."""
+    """Whether one left row, given by its codes, violates an inclusion: no right row has its values."""
     left, right = rows[rule.left_table].schema, rows[rule.right_table]
-    there, theirs = np.ones(len(right), np.bool_), right.codes()
-    for a, b in zip(rule.left, rule.right, strict=True):
-        mine = codes[left.position(a)]
-        if mine[0] == NULL:
+    matches, right_codes = np.ones(len(right), np.bool_), right.codes()
+    for left_name, right_name in zip(rule.left, rule.right, strict=True):
+        left_value = codes[left.position(left_name)]
+        if left_value[0] == NULL:
             return np.zeros(1, np.bool_)
-        other = theirs[right.schema.position(b)]
-        one, many = common_codes(left.column(a), mine, right.schema.column(b), other)
-        there &= (many == one[0]) & (other != NULL)
+        right_values = right_codes[right.schema.position(right_name)]
+        right_column = right.schema.column(right_name)
+        wanted, available = common_codes(left.column(left_name), left_value, right_column, right_values)
+        matches &= (available == wanted[0]) & (right_values != NULL)
     applies = rows_that_satisfy(item.where, left, codes, dictionary, "sql") if item.where else np.ones(1, np.bool_)
-    return np.asarray(applies & ~there.any())
+    return np.asarray(applies & ~matches.any())

@@ -1,1 +1,1 @@
-"""Checking whole tables on Spark, of any size: rows never pass through the driver, only counts and what is listed."""
+"""Checks whole tables of any size on Spark. Only counts and listed violations pass through the driver."""

@@ -1,4 +1,4 @@
-"""In the tasks: what the rows of a tile violate, counted or listed."""
+"""Tasks that find the violations in a tile, and count or list them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _answer(rule: int, count: int, pairs: pa.Table | None) -> pa.RecordBatch:
 
 
 def _by_tile(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """The rows of each tile, by id. All rows of a partition are in memory: a tile has a bounded number."""
+    """The rows of each tile, sorted by id. All rows of a partition are in memory; the size of a tile is bounded."""
     some = list(batches)
     table = pa.Table.from_batches(some) if some else None
     if table is None or not table.num_rows:
@@ -48,6 +48,7 @@ def _by_tile(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
 def tile_task(
     job: PairJob, rule: int | None, limit: int | None, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
+    """Counts the violations of all rules of a group, or lists those of one rule, in the tiles of this task."""
     schema, group = job.table.schema, job.group
     for rows in _by_tile(batches):
         sent = [name for name in rows.column_names if name.startswith("c")]
@@ -74,7 +75,7 @@ def _first_pairs(
     index: BoxIndex, ids: Places, codes: Codes, rule: int, limit: int, table: Table, rows: pa.Table, all_ids: Places,
     dictionary: TextDictionary,
 ) -> pa.Table:  # fmt: skip
-    """The first pairs of a tile, by t then s, with the names of their rows."""
+    """The first pairs of a tile, sorted by t, then s, with the names of their rows."""
     t: list[Places] = []
     s: list[Places] = []
     have = 0
@@ -96,6 +97,7 @@ def _first_pairs(
 def single_task(
     table: Table, item: CheckedRule, limit: int | None, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
+    """Counts or lists the violations of a one-row rule in the parts of this task."""
     for number in numbers_in(batches):
         for ids, rows in read_part(table, number):
             dictionary = TextDictionary()
@@ -106,6 +108,7 @@ def single_task(
 
 
 def inclusion_task(job: IndJob, limit: int | None, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Counts or lists the violations of an inclusion in the tiles of this task."""
     left, right = job.tables["left"], job.tables["right"]
     schemas = {job.rule.left_table: left.schema, job.rule.right_table: right.schema}
     for rows in _by_tile(batches):

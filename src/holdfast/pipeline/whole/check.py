@@ -1,4 +1,4 @@
-"""`check_on_spark`: the driver's side. It lays out tiles, starts jobs and adds up."""
+"""`check_on_spark` on the driver: it lays out tiles, starts jobs and adds up the results."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class SparkFound:
-    """What `check` found, as `Found` has it; lists are made when they are asked for."""
+    """The result of a check on Spark, with the interface of `Found`. Violations are listed on demand."""
 
     entries: tuple[RuleEntry, ...]
     tables: dict[str, Table]
@@ -58,11 +58,11 @@ class SparkFound:
     _counts: dict[int, int] = field(default_factory=dict)
 
     def count(self, rule: str | Rule) -> int:
-        """The exact number of violating ordered pairs; rows, for one-row rules and inclusions."""
+        """The exact number of violating ordered pairs, or of violating rows for one-row rules and inclusions."""
         return self._counts[self.names.find(rule).number]
 
     def error(self, rule: str | Rule) -> float:
-        """Violating pairs / n(n-1); rows / n for rules about rows."""
+        """The error g1: violating pairs / n(n-1), or violating rows / n for one-row rules and inclusions."""
         checked = self.names.checked[self.names.find(rule).number]
         return checked.error(self.count(rule), self.tables[table_of(checked.rule, self.schemas)].rows)
 
@@ -71,20 +71,20 @@ class SparkFound:
         return {name: table.schema for name, table in self.tables.items()}
 
     def pairs(self, rule: str | Rule, limit: int | None = None) -> pa.Table:
-        """t and s of the violating pairs, by key or by row id, by t then s; only t for rules about rows."""
+        """The violating pairs (t, s) by key or row id, sorted by t, then s; only t for one-row rules and inclusions."""
         asked = self.names.find(rule)
         if asked.mirrored:
-            raise RuleError(f"`{rule}` is checked as `{self.names.checked[asked.number].rule}`; ask for it so")
+            raise RuleError(f"`{rule}` is checked as `{self.names.checked[asked.number].rule}`; use this text")
         return _Run(self).listed(asked.number, limit)
 
     def explain(self, rule: str | Rule, limit: int = 10) -> None:
-        """Only in the process, as yet."""
+        """Not available on Spark yet."""
         raise NotAvailable(
-            f"`{rule}`: explanations of tables on Spark are not in this version; check a part in the process"
+            f"`{rule}`: this version has no explanations of tables on Spark; check a part of the table in the process"
         )
 
     def __bool__(self) -> bool:
-        """Whether anything violates anything."""
+        """Whether there is any violation."""
         return any(self._counts.values())
 
     def __repr__(self) -> str:
@@ -92,7 +92,7 @@ class SparkFound:
         return "\n".join(["  violations  rule", *lines])
 
     def close(self) -> None:
-        """Removes the parts."""
+        """Removes the files of this check."""
         shutil.rmtree(self.home, ignore_errors=True)
 
     def __enter__(self) -> SparkFound:
@@ -111,14 +111,14 @@ def check_on_spark(
     spark: SparkSession,
     directory: str | Path,
 ) -> SparkFound:
-    """Which pairs of rows violate which rules, in Spark DataFrames of any size.
+    """Checks rules on Spark DataFrames of any size.
 
-    `directory` is one that the driver and all workers share; what is written there goes when the result is closed.
+    `directory` must be shared by the driver and all workers. Closing the result removes what was written there.
     """
     entries = tuple(as_entry(rule, require_policy(nulls)) for rule in entries_of(rules))
     frames = dict(data) if isinstance(data, Mapping) else {"data": data}
     Path(directory).mkdir(parents=True, exist_ok=True)
-    home = Path(tempfile.mkdtemp(prefix="holdfast-check-", dir=directory))  # of this user alone
+    home = Path(tempfile.mkdtemp(prefix="holdfast-check-", dir=directory))  # only this user can read it
     checked = [CheckedRule(entry.value, entry.nulls, entry.predicates) for entry in entries]
     names = RuleNames(checked, [entry.id for entry in entries], frames)
     found = SparkFound(entries, {}, spark, home, names)
@@ -142,7 +142,7 @@ def _schema_of(frame: DataFrame) -> Schema:
 
 
 def _needed(schemas: Schemas, name: str, checked: Sequence[CheckedRule], key: tuple[str, ...]) -> Schema:
-    """The columns that the rules, their filters and the key are about."""
+    """The schema of the columns that the rules, their filters and the key need."""
     names = set(key)
     for item in checked:
         if isinstance(item.rule, Ind):
@@ -156,7 +156,7 @@ def _needed(schemas: Schemas, name: str, checked: Sequence[CheckedRule], key: tu
 
 
 class _Run:
-    """The jobs of a check."""
+    """The Spark jobs of a check."""
 
     def __init__(self, found: SparkFound) -> None:
         self._found, self._spark, self._tables = found, found.spark, found.tables
@@ -177,7 +177,7 @@ class _Run:
         return made
 
     def listed(self, number: int, limit: int | None) -> pa.Table:
-        """The first violations of one rule, by t then s: the first of the first of all tiles."""
+        """The first violations of one rule, sorted by t, then s. Each tile lists its first ones."""
         item = self._found.names.checked[number]
         most = np.iinfo(np.int64).max if limit is None else limit
         if isinstance(item.rule, Ind):
@@ -208,7 +208,7 @@ class _Run:
                 jobs.append(PairJob(table, group, tuple(places[id(rule)] for rule in group.rules)))
         return jobs
 
-    # tiles
+    # --- pair rules -----------------------------------------------------------------------------------------
 
     def _tiles(self, job: PairJob) -> HashTiles | BlockTiles:
         if job.group.s.key:
@@ -222,7 +222,7 @@ class _Run:
         return rows
 
     def _blocks(self, job: PairJob) -> BlockTiles:
-        """Blocks of equal size by the first dimension, and which pairs of them may hold violations."""
+        """Blocks of equal size by the first dimension, and the pairs of blocks that may contain violations."""
         if not job.group.s.dims:
             none = np.zeros(0, np.int64)
             return BlockTiles((none, none), np.zeros((1, 1), np.int64))
@@ -242,12 +242,13 @@ class _Run:
         return BlockTiles(edges, wanted)
 
     def _on_parts(self, parts: int, task: Callable[..., Any], schema: str) -> DataFrame:
-        """A task for each part, which is given the numbers of its parts."""
+        """Runs a task for each part; the task receives the part's number."""
         return self._spark.range(0, parts, 1, max(parts, 1)).mapInArrow(task, schema)
 
     def _tiled(
         self, job: PairJob, tiles: HashTiles | BlockTiles, rule: int | None, limit: int | None
     ) -> list[dict[str, Any]]:
+        """Sends the rows to their tiles and collects the answers of all tiles."""
         if not tiles.count:
             return []
         columns = job.columns(listing=limit is not None)
@@ -258,7 +259,7 @@ class _Run:
         found: list[dict[str, Any]] = gathered.mapInArrow(task, ANSWER).toArrow().to_pylist()
         return found
 
-    # rules about rows
+    # --- one-row rules and inclusions -----------------------------------------------------------------------
 
     def _single(self, number: int, item: CheckedRule, limit: int | None) -> list[dict[str, Any]]:
         table = self._tables[table_of(item.rule, self._found.schemas)]

@@ -1,4 +1,4 @@
-"""A table in parts on shared storage: codes, and texts as they are, for a dictionary of all of them need not exist."""
+"""A table as files on shared storage: texts as text, which needs no common dictionary, other values as codes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Places = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Table:
-    """A table in parts: files, and the id of the first row of each."""
+    """A table in parts: one file each. `starts` holds the id of the first row of each file."""
 
     name: str
     schema: Schema
@@ -43,10 +43,10 @@ class Table:
 
 
 def write_parts(frame: DataFrame, name: str, schema: Schema, key: tuple[str, ...], home: Path) -> Table:
-    """Evaluates the frame, once, into files of codes and texts."""
+    """Evaluates the frame once and writes its rows to files."""
     task = functools.partial(_write_task, str(home / name), pickle.dumps(schema))
     told = numbered(frame, schema.names).mapInArrow(task, "part long, file string, rows long, problem string").toArrow()
-    parts = sorted(told.to_pylist(), key=lambda row: row["part"])  # stable: the files of a part stay in order
+    parts = sorted(told.to_pylist(), key=lambda row: row["part"])  # stable: files of a partition keep their order
     for part in parts:
         if part["problem"] is not None:
             raise ValueRefused(f"table {shown(name)}: {part['problem']}")
@@ -56,7 +56,7 @@ def write_parts(frame: DataFrame, name: str, schema: Schema, key: tuple[str, ...
 
 
 def _write_task(place: str, pickled: bytes, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Files of bounded size, so that the work on them can be shared."""
+    """Writes the rows of a Spark partition to files of bounded size, so that work can be balanced."""
     from pyspark import TaskContext
 
     schema: Schema = pickle.loads(pickled)
@@ -89,7 +89,7 @@ def _write_file(place: str, schema: Schema, number: int, batches: list[pa.Record
 
 
 def read_part(table: Table, number: int) -> Iterator[tuple[Places, pa.Table]]:
-    """The rows of a part, some at a time, with their ids."""
+    """The rows of a part and their ids, batch by batch."""
     first = table.starts[number]
     with pa.memory_map(table.files[number]) as file:
         for batch in pa.ipc.open_stream(file):
@@ -98,7 +98,7 @@ def read_part(table: Table, number: int) -> Iterator[tuple[Places, pa.Table]]:
 
 
 def codes_of(schema: Schema, rows: pa.Table, dictionary: TextDictionary) -> Codes:
-    """The columns that are there as codes, the others as zeros; texts by a dictionary of this place only."""
+    """codes[column, row]; zeros for columns that `rows` does not have. Codes of texts refer to this dictionary."""
     codes = np.zeros((len(schema), rows.num_rows), np.int64)
     for i, column in enumerate(schema.columns):
         if column.name in rows.column_names:
@@ -108,14 +108,14 @@ def codes_of(schema: Schema, rows: pa.Table, dictionary: TextDictionary) -> Code
 
 
 def one_array(values: pa.ChunkedArray) -> pa.Array:
-    """One array; texts as Spark has them."""
+    """The values as one array, large strings as strings, which Spark expects."""
     values = values.combine_chunks()
     values = pa.concat_arrays(values.chunks) if isinstance(values, pa.ChunkedArray) else values
     return values.cast(pa.string()) if pa.types.is_large_string(values.type) else values
 
 
 def names_of(table: Table, rows: pa.Table, ids: Places, wanted: Places, dictionary: TextDictionary) -> pa.Array:
-    """What rows are called: their key, or their id."""
+    """The names of the wanted rows: their keys, or their ids without a key."""
     if not table.key:
         return pa.array(wanted)
     order = np.argsort(ids)
@@ -125,6 +125,7 @@ def names_of(table: Table, rows: pa.Table, ids: Places, wanted: Places, dictiona
 
 
 def name_type(table: Table) -> pa.DataType:
+    """The Arrow type of row names."""
     types = [
         (n, pa.large_string() if (c := table.schema.column(n)).kind is Kind.TEXT else c.arrow_type) for n in table.key
     ]
@@ -132,4 +133,5 @@ def name_type(table: Table) -> pa.DataType:
 
 
 def listed_rows(table: Table, rows: pa.Table, ids: Places, chosen: Places, dictionary: TextDictionary) -> pa.Table:
+    """A table with the ids and names of the chosen rows."""
     return pa.table({"t_id": pa.array(chosen), "t": names_of(table, rows, ids, chosen, dictionary)})

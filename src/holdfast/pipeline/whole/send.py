@@ -1,4 +1,4 @@
-"""In the tasks: rows of a part, sent to their tiles; and what the driver must know to lay tiles out."""
+"""Tasks that send the rows of a part to their tiles, and tasks that collect statistics for the layout of tiles."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from holdfast.table.kind import Kind
 from holdfast.violations.detect import CheckedRule
 from holdfast.violations.inclusion_index import InclusionIndex
 
-_SAMPLE = 2000  # values of each file from which blocks are chosen
+_SAMPLE = 2000  # values sampled from each file to choose blocks
 
 
 @dataclass(frozen=True)
 class SentSide:
-    """Rows of one table in one role: which columns make their key, and who may stand there."""
+    """Rows of one table in one role: the operands of their key, and a test of which rows qualify."""
 
     table: Table
     role: int
@@ -36,7 +36,7 @@ class SentSide:
 
 
 def slots_of(side: SentSide, codes: Codes, rows: pa.Table, forms: Callable[[Codes], Codes]) -> Places:
-    """The hash range of each row's key. Texts are hashed as they are: their codes mean nothing elsewhere."""
+    """The hash range of each row's key. Texts are hashed as text, because their codes differ between tasks."""
     parts = []
     derived = forms(codes)
     for place, operand in enumerate(side.operands):
@@ -59,7 +59,7 @@ class PairJob:
     numbers: tuple[int, ...]
 
     def columns(self, *, listing: bool) -> list[int]:
-        """The columns that tiles need: those of the rules, and of the key where rows are named."""
+        """The columns that tiles need: those of the rules and, if violations are listed, those of the key."""
         key = self.table.schema.positions(self.table.key) if listing else []
         return sorted({*self.group.columns, *key})
 
@@ -75,6 +75,7 @@ class IndJob:
 
 
 def numbers_in(batches: Iterator[pa.RecordBatch]) -> Iterator[int]:
+    """The part numbers that a task receives."""
     for batch in batches:
         yield from batch.column(0).to_pylist()
 
@@ -99,6 +100,7 @@ def _side_slots(job: PairJob, side: SentSide, codes: Codes, rows: pa.Table) -> P
 
 
 def pair_slots(job: PairJob, number: int) -> Iterator[Places]:
+    """The hash ranges of the rows of a part, in both roles."""
     for _, rows, codes, dictionary in _pair_rows(job, number):
         for side in _role_sides(job)[: 1 if job.group.shared else 2]:
             yield _side_slots(job, side, codes, rows)[side.members(codes, dictionary)]
@@ -107,6 +109,7 @@ def pair_slots(job: PairJob, number: int) -> Iterator[Places]:
 def histogram_task(
     slots: Callable[[int], Iterator[Places]], batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
+    """Counts the rows of each hash range."""
     for number in numbers_in(batches):
         rows = np.zeros(SLOTS, np.int64)
         for some in slots(number):
@@ -121,6 +124,7 @@ def _dims(job: PairJob, role: int, codes: Codes) -> Codes:
 
 
 def sample_task(job: PairJob, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Samples values of the first dimension, in both roles."""
     for number in numbers_in(batches):
         for _, rows, codes, _ in _pair_rows(job, number):
             chosen = codes[:, np.linspace(0, rows.num_rows - 1, min(rows.num_rows, _SAMPLE)).astype(int)]
@@ -133,6 +137,10 @@ def sample_task(job: PairJob, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.
 def bounds_task(
     job: PairJob, edges: tuple[Places, Places], batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
+    """Finds the least and greatest value of each block and dimension, in both roles, and whether there are nulls.
+
+    Text dimensions count as having nulls, because their codes differ between tasks.
+    """
     tiles = BlockTiles(edges, np.zeros((0, 0), np.int64))
     frames = []
     for number in numbers_in(batches):
@@ -162,6 +170,7 @@ def _is_text(job: PairJob, role: int, dim: int) -> bool:
 
 
 def row_schema(table: Table, columns: list[int]) -> str:
+    """The Spark schema of rows on their way to tiles."""
     kinds = ["string" if table.schema.columns[i].kind is Kind.TEXT else "long" for i in columns]
     sent = [f"c{i} {kind}" for i, kind in zip(columns, kinds, strict=True)]
     return ", ".join(["tile long", "role int", "id long", *sent])
@@ -170,12 +179,13 @@ def row_schema(table: Table, columns: list[int]) -> str:
 def send_task(
     job: PairJob, tiles: HashTiles | BlockTiles, columns: list[int], batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
+    """Sends each row to the tiles in which it may have partners."""
     for number in numbers_in(batches):
         for ids, rows, codes, dictionary in _pair_rows(job, number):
             t, s = _role_sides(job)
             tile, row, role = _sent(job, tiles, t, ids, rows, codes, dictionary)
             if job.group.shared and isinstance(tiles, HashTiles) and not (tiles.chunks > 1).any():
-                role = role | S  # as s they go to the same tiles
+                role = role | S  # in both roles, rows go to the same tiles
             else:
                 s_tile, s_row, s_role = _sent(job, tiles, s, ids, rows, codes, dictionary)
                 tile, row, role = _together(np.append(tile, s_tile), np.append(row, s_row), np.append(role, s_role))
@@ -187,7 +197,7 @@ def _sent(
     job: PairJob, tiles: HashTiles | BlockTiles, side: SentSide, ids: Places, rows: pa.Table, codes: Codes,
     dictionary: TextDictionary,
 ) -> tuple[Places, Places, npt.NDArray[np.int32]]:  # fmt: skip
-    """(tile, row, role) of the rows that may stand in a role."""
+    """(tile, row, role) of the rows that qualify for a role."""
     mine = np.flatnonzero(side.members(codes, dictionary))
     if isinstance(tiles, HashTiles):
         at = _side_slots(job, side, codes, rows)[mine]
@@ -200,7 +210,7 @@ def _sent(
 
 
 def _together(tile: Places, row: Places, role: npt.NDArray[np.int32]) -> tuple[Places, Places, npt.NDArray[np.int32]]:
-    """A row that goes to a tile in both roles goes there once."""
+    """Merges entries of the same row and tile: a row is sent to a tile once, also if it has both roles there."""
     if not len(tile):
         return tile, row, role
     order = np.lexsort((row, tile))
@@ -210,6 +220,7 @@ def _together(tile: Places, row: Places, role: npt.NDArray[np.int32]) -> tuple[P
 
 
 def inclusion_schema(job: IndJob) -> str:
+    """The Spark schema of left and right rows on their way to tiles."""
     kinds = [
         f"{side}{i} {'string' if c.kind is Kind.TEXT else 'long'}"
         for side, table in job.tables.items()
@@ -219,7 +230,7 @@ def inclusion_schema(job: IndJob) -> str:
 
 
 def send_inclusion_task(job: IndJob, tiles: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Left and right rows to the tile of their tuple."""
+    """Sends left and right rows to the tile of their tuple."""
     left, right = job.tables["left"], job.tables["right"]
     schemas = {job.rule.left_table: left.schema, job.rule.right_table: right.schema}
     for number in numbers_in(batches):

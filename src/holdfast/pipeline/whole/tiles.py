@@ -1,8 +1,8 @@
-"""Which rows meet: tiles, such that whatever can be a partner of a row is in one of its tiles, and no pair meets twice.
+"""The layout of tiles. Every two rows that may violate a rule together meet in exactly one tile.
 
-With equalities a tile is a range of key hashes; a range with too many rows, because one key has them, is cut into pairs
-of chunks. Without equalities it is a pair of blocks by the first dimension, left out where the blocks' bounds rule out
-any violation.
+For rules with equalities, a tile is a range of key hashes. A range with too many rows, because many share a key, is
+split into chunks, with one tile for each pair of chunks. For rules without equalities, a tile is a pair of blocks by
+the first dimension; pairs whose bounds rule out any violation are omitted.
 """
 
 from __future__ import annotations
@@ -15,16 +15,19 @@ import pandas as pd
 from holdfast.indexes.plan import Group
 from holdfast.pipeline.whole.parts import Places
 
-SLOTS = 4096  # ranges of key hashes that are counted
+SLOTS = 4096  # ranges of key hashes
 ROWS_PER_TILE = 1_000_000
-BLOCKS = 24  # at most, of a group without equalities
-T, S = 1, 2  # roles; a row may stand in both
+BLOCKS = 24  # at most, for a group without equalities
+T, S = 1, 2  # roles, as bits: a row may have both
 
 
 @dataclass(frozen=True)
 class HashTiles:
-    """Tiles by ranges of key hashes. `tile_of[slot]` is the first tile of a range, `chunks[slot]` into how many chunks
-    its rows are cut: then it has that many squared tiles, one for each pair of chunks."""
+    """Tiles by ranges of key hashes.
+
+    `tile_of[slot]` is the first tile of a range, `chunks[slot]` its number of chunks. A range of c > 1 chunks has c * c
+    tiles, one for each pair of chunks.
+    """
 
     tile_of: Places
     chunks: Places
@@ -32,11 +35,11 @@ class HashTiles:
 
     @classmethod
     def of(cls, rows: Places, cores: int) -> HashTiles:
-        """Ranges are put together until a tile has its share; those with more are cut."""
+        """Lays tiles out from the number of rows by range: merges small ranges into a tile, and splits large ones."""
         share = max(1, min(ROWS_PER_TILE, int(rows.sum()) // (2 * cores) + 1))
         chunks = np.maximum(1, -(-rows // (2 * share))).astype(np.int64)
         tile_of, tile, filled = np.zeros(SLOTS, np.int64), 0, 0
-        for slot in np.argsort(chunks, kind="stable").tolist():  # those that are cut come last
+        for slot in np.argsort(chunks, kind="stable").tolist():  # ranges that are split come last
             if chunks[slot] > 1 or filled + int(rows[slot]) > share:
                 tile, filled = tile + (1 if filled else 0), 0
             tile_of[slot] = tile
@@ -47,7 +50,7 @@ class HashTiles:
         return cls(tile_of, chunks, tile + 1)
 
     def send(self, slots: Places, ids: Places, role: int) -> tuple[Places, Places]:
-        """(row, tile) for all tiles that rows in this role belong to."""
+        """(row, tile) for each tile that a row in this role belongs to."""
         chunks = self.chunks[slots]
         rows = np.repeat(np.arange(len(slots)), chunks)
         other = np.arange(len(rows)) - np.repeat(np.cumsum(chunks) - chunks, chunks)
@@ -58,9 +61,9 @@ class HashTiles:
 
 @dataclass(frozen=True)
 class BlockTiles:
-    """Tiles are pairs of blocks (of t rows, of s rows); `wanted[t, s]` numbers those that may hold a violation."""
+    """Tiles as pairs of a t block and an s block. `wanted[t, s]` is the number of the tile, -1 if it is omitted."""
 
-    edges: tuple[Places, Places]  # of the first dimension, as t and as s
+    edges: tuple[Places, Places]  # between blocks, by the first dimension, as t and as s
     wanted: Places
 
     @property
@@ -77,7 +80,7 @@ class BlockTiles:
 
 
 def may_violate(group: Group, t: pd.DataFrame, s: pd.DataFrame) -> bool:
-    """Whether the bounds of a t block and an s block leave room for a violation of any rule."""
+    """Whether the bounds of a t block and an s block allow a violation of at least one rule."""
     mine, theirs = t.set_index("dim"), s.set_index("dim")
     for rule in range(len(group.rules)):
         possible = True
@@ -85,7 +88,7 @@ def may_violate(group: Group, t: pd.DataFrame, s: pd.DataFrame) -> bool:
             if op is None or d not in mine.index or d not in theirs.index:
                 continue
             if mine.nulls[d] or theirs.nulls[d]:
-                continue  # what a null meets depends on the policy: the index knows
+                continue  # whether a null matches depends on the null policy, which the index evaluates
             low, high = (mine.least[d], theirs.most[d]), (mine.most[d], theirs.least[d])
             possible &= bool(
                 {"<": low[0] < low[1], "<=": low[0] <= low[1], ">": high[0] > high[1], ">=": high[0] >= high[1]}.get(
