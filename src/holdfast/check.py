@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import pyarrow as pa
 
@@ -15,13 +15,16 @@ from holdfast.rulebook import Rulebook
 from holdfast.rules.rule import Rule
 from holdfast.rules.rulefile import RuleEntry, Rules, entries_of
 from holdfast.rules.sentence import standing
-from holdfast.table.options import Names
+from holdfast.table.options import ChoiceKeywords, Choices
 from holdfast.violations.detect import Progress
 from holdfast.violations.explain import Explanation
 
 if TYPE_CHECKING:
     from holdfast.pipeline.whole.check import SparkFound
 
+_SUMMARY = pa.schema(
+    [(name, pa.string()) for name in ("id", "rule", "kind")] + [("violations", pa.int64()), ("error", pa.float64())]
+)
 SPARK_CHECKS_ABOVE = 5_000_000  # of Spark DataFrames, before Spark checks them itself
 
 
@@ -30,31 +33,29 @@ def check(
     rules: Rules,
     *,
     nulls: str = "sql",
-    key: Names | Mapping[str, Names] | None = None,
-    types: Mapping[str, Any] | None = None,
-    columns: Names | Mapping[str, Names] | None = None,
-    exclude: Names | Mapping[str, Names] | None = None,
     progress: Progress | None = None,
     on: str = "auto",
+    **options: Unpack[ChoiceKeywords],
 ) -> Found | SparkFound:
-    """Which rows and pairs violate which rules.
+    """Finds the rows and pairs that violate rules.
 
-    `rules`: texts, rules, or a rule file (a path, or `RuleFile`), of which the accepted and suggested ones are checked.
-    `on`: where Spark DataFrames are checked, `process` or `spark`; `auto` goes by their size.
+    `rules`: texts, rules, or a rule file (a path, or `RuleFile`), of which the accepted and suggested rules are
+    checked. `key`, `types`, `columns` and `exclude` are those of `Rulebook.create`. `on`: where Spark DataFrames are
+    checked, `process` or `spark`; `auto` decides by their size.
 
     >>> people = pa.table({"zip": ["1", "1", "2"], "city": ["x", "y", "z"]})
     >>> found = check(people, ["zip -> city"])
     >>> found.count("zip -> city"), found.pairs("zip -> city").to_pylist()
     (2, [{'t': 0, 's': 1}, {'t': 1, 's': 0}])
     """
+    choices = Choices.of("check", options)
     if _on_spark(data, on):
-        return _checked_on_spark(data, rules, nulls, key, types or columns or exclude)
-    options: dict[str, Any] = {"key": key, "types": types, "columns": columns, "exclude": exclude}
+        return _checked_on_spark(data, rules, nulls, choices)
     return Found(Rulebook.create(None, data, rules=entries_of(rules), rule_nulls=nulls, progress=progress, **options))
 
 
 def _on_spark(data: Any, on: str) -> bool:
-    """Whether the executors of Spark do it: they can for its own frames, and should for large ones."""
+    """Whether Spark's executors check the data: they can check Spark DataFrames, and should check large ones."""
     if on not in ("auto", "process", "spark"):
         raise HoldfastError(f"on is auto, process or spark, not {shown(on)}")
     frames = list(data.values()) if isinstance(data, Mapping) else [data]
@@ -64,14 +65,14 @@ def _on_spark(data: Any, on: str) -> bool:
     return ours and (on == "spark" or (on == "auto" and sum(f.count() for f in frames) > SPARK_CHECKS_ABOVE))
 
 
-def _checked_on_spark(data: Any, rules: Rules, nulls: str, key: Any, others: Any) -> SparkFound:
+def _checked_on_spark(data: Any, rules: Rules, nulls: str, choices: Choices) -> SparkFound:
     from holdfast.pipeline.whole.check import check_on_spark
 
-    if others:
+    if choices.types or choices.columns or choices.exclude:
         raise NotAvailable("on Spark, choose columns and types in the DataFrame itself: types=, columns=, exclude=")
     frame = next(iter(data.values())) if isinstance(data, Mapping) else data
     home = os.environ.get("HOLDFAST_SHARED", tempfile.gettempdir())
-    return check_on_spark(data, rules, nulls=nulls, key=key, spark=frame.sparkSession, directory=home)
+    return check_on_spark(data, rules, nulls=nulls, key=choices.key, spark=frame.sparkSession, directory=home)
 
 
 class Found:
@@ -100,9 +101,32 @@ class Found:
         """Violating pairs / n(n-1); rows / n for rules about rows."""
         return self.book.error(rule)
 
+    @property
+    def ok(self) -> bool:
+        """Whether no rule is violated."""
+        return not any(self.count(entry.id) for entry in self.entries)
+
     def __bool__(self) -> bool:
-        """Whether anything violates anything."""
-        return any(self.count(entry.id) for entry in self.entries)
+        """Whether some rule is violated."""
+        return not self.ok
+
+    def to_arrow(self) -> pa.Table:
+        """id, rule, kind, violations and error of each checked rule."""
+        rows = [
+            {
+                "id": e.id,
+                "rule": e.rule,
+                "kind": e.value.kind,
+                "violations": self.count(e.id),
+                "error": self.error(e.id),
+            }
+            for e in self.entries
+        ]
+        return pa.Table.from_pylist(rows, schema=_SUMMARY)
+
+    def to_pandas(self) -> Any:
+        """The same as a pandas DataFrame."""
+        return self.to_arrow().to_pandas()
 
     def __repr__(self) -> str:
         lines = [f"{self.count(entry.id):>12,}  {entry.rule}" for entry in self.entries]

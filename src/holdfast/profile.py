@@ -16,7 +16,7 @@ from holdfast.html_table import html_table
 from holdfast.ranking.foreign_keys import ForeignKey
 from holdfast.ranking.interest import TableMeasures, Weights
 from holdfast.ranking.rank import DEFAULT_MOST, NOT_ALL_RANKED, WORTH_READING, Ranked
-from holdfast.rules.rule import Dc, Rule
+from holdfast.rules.rule import KINDS, Dc, Rule
 from holdfast.rules.ruleset import RuleSet
 
 _WORTH_COMPARING = 0.01  # the share of pairs of rows that would violate a comparison within a row
@@ -54,6 +54,14 @@ class Profile(RuleSet):
             return []
         with self.timed() as budget:
             return self.data.best(self, self.options.nulls, most, weights, least, budget)
+
+    def __str__(self) -> str:
+        """The rules worth reading, as a text table, under a line that counts all rules."""
+        best = self.best()
+        lines = [f"{ranked.score:5.2f}  {ranked.kind:5}  {ranked.text}" for ranked in best]
+        counts = ", ".join(f"{len(self.of(kind)):,} {kind}" for kind in KINDS if len(self.of(kind))) or "no rules"
+        shown = f"{len(best)} worth reading:" if best else "none of them worth reading"
+        return "\n".join([f"{counts}{'' if self.complete else ' (not complete)'}; {shown}", *lines])
 
     def _repr_html_(self) -> str:
         best = self.best()

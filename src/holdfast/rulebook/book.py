@@ -27,7 +27,7 @@ from holdfast.rulebook.publish import (
     snapshot_if_due,
 )
 from holdfast.rulebook.reader import RulebookReader
-from holdfast.rulebook.state import BookState, Snapshot
+from holdfast.rulebook.state import BookState, StateSnapshot
 from holdfast.rules.rule import Rule
 from holdfast.rules.rulefile import RuleEntry
 from holdfast.store.directory import directory_at
@@ -221,7 +221,7 @@ class Rulebook(RulebookReader):
 
     # --- publishing -----------------------------------------------------------------------------------------
 
-    def _publish(self, step: Step, snapshot: Snapshot | None, texts: int) -> None:
+    def _publish(self, step: Step, snapshot: StateSnapshot | None, texts: int) -> None:
         """Makes a step durable, then part of the states. If anything stops it, the store decides what counts."""
         try:
             if self._store is not None:

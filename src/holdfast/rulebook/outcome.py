@@ -11,9 +11,9 @@ from holdfast.table.effect import Bad, Drift
 from holdfast.violations.listing import BatchViolations, RuleNames
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Outcome:
-    """What a batch did. `skipped`: it was known already and nothing was done."""
+    """What a batch did to rows, rules and violations. `skipped`: the batch was applied before, and nothing was done."""
 
     version: int
     batch: str | int
@@ -24,18 +24,24 @@ class Outcome:
     quarantined: list[Bad] = field(default_factory=list)
     violations: BatchViolations = field(default_factory=lambda: BatchViolations(RuleNames([], [])))
 
-    def _repr_html_(self) -> str:
-        changes = [("came", text) for text in self.rules.added.texts()]
-        changes += [("went", text) for text in self.rules.removed.texts()]
-        found = html_table(["change", "rule"], changes, len(changes)) if changes else ""
-        title = f"version {self.version}, batch {escape(str(self.batch))} ({self._state()})"
-        return f"<p>{title}</p>{self.violations._repr_html_()}{found}"
+    def __repr__(self) -> str:
+        return f"<Outcome: version {self.version}, batch {self.batch}; {'; '.join(self._summary())}>"
 
-    def _state(self) -> str:
+    def _summary(self) -> list[str]:
+        """Rows, violations and rules in words."""
         if self.skipped:
-            return "skipped: known already"
+            return ["skipped: applied before"]
         parts = []
         for table, counts in self.rows.items():
-            moved = ", ".join(f"{number:,} {what}" for what, number in counts.items() if number)
-            parts.append(f"{escape(table)}: {moved or 'nothing'}")
-        return "; ".join(parts)
+            changed = ", ".join(f"{number:,} {what}" for what, number in counts.items() if number)
+            parts.append(f"{table}: {changed or 'no change'}")
+        parts.append(f"violations: +{self.violations.count_added():,} -{self.violations.count_removed():,}")
+        parts.append(f"rules: +{len(self.rules.added):,} -{len(self.rules.removed):,}")
+        return parts + ([f"{len(self.quarantined):,} rows quarantined"] if self.quarantined else [])
+
+    def _repr_html_(self) -> str:
+        changes = [("added", text) for text in self.rules.added.texts()]
+        changes += [("removed", text) for text in self.rules.removed.texts()]
+        rules = html_table(["change", "rule"], changes, len(changes)) if changes else ""
+        title = f"version {self.version}, batch {self.batch} ({'; '.join(self._summary())})"
+        return f"<p>{escape(title)}</p>{self.violations._repr_html_()}{rules}"

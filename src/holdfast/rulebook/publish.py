@@ -11,7 +11,7 @@ from holdfast.errors import StoreError
 from holdfast.rulebook import outbox
 from holdfast.rulebook.engine import Engine
 from holdfast.rulebook.making import description
-from holdfast.rulebook.state import BookState, FactsOf, Snapshot
+from holdfast.rulebook.state import BookState, FactsOf, StateSnapshot
 from holdfast.store.directory import Directory
 from holdfast.store.log import Log, Record
 from holdfast.store.marks import Marks
@@ -42,14 +42,14 @@ def new_store(directory: Directory, engine: Engine, record: Record) -> Store:
 
 def snapshot_if_due(
     store: Store | None, engine: Engine, texts: int, altered: Collection[str] | None = None
-) -> Snapshot | None:
+) -> StateSnapshot | None:
     """The states as they are before a batch, if its version begins with new files. `texts`: the length of the
     dictionary before the batch."""
     due = None if store is None else store.due(GROWING, altered)
     return None if due is None else engine.state.snapshot(due, _facts_of(engine), texts)
 
 
-def put_version(store: Store, engine: Engine, step: Step, snapshot: Snapshot | None, texts: int) -> None:
+def put_version(store: Store, engine: Engine, step: Step, snapshot: StateSnapshot | None, texts: int) -> None:
     """Makes a step durable. New files that a snapshot asked for are used at once."""
     state, values = engine.state, store.manifest.states.get(VALUES)
     change = step.to_states(state.dictionary.to_arrays(texts))

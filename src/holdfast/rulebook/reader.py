@@ -44,6 +44,13 @@ class RulebookReader:
         """The engine, of a rulebook that is open and up to date with its store."""
         raise NotImplementedError
 
+    def __repr__(self) -> str:
+        state, where = self._engine.state, self.path or (self._store.directory if self._store else "in memory")
+        tables = ", ".join(f"{name} ({len(rows):,} rows)" for name, rows in state.rows.items())
+        search = self._engine.options.search
+        kept = f"; keeps {', '.join(search.kinds)}" if search is not None else ""
+        return f"<Rulebook: {where}, version {self.version}; {tables}; {len(self.entries):,} checked rules{kept}>"
+
     # --- the rulebook ---------------------------------------------------------------------------------------
 
     @property

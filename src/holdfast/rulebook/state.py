@@ -21,7 +21,7 @@ Facts = dict[str, list[Arrays]]  # of each table, the parts that are to be merge
 FactsOf = Callable[[str], Arrays]
 
 
-class Snapshot(NamedTuple):
+class StateSnapshot(NamedTuple):
     """States as they were before a batch, for new files, and how much of each growing state is in files then. `due`
     says which states those are; None: all."""
 
@@ -91,7 +91,7 @@ class BookState:
     def _lengths(self) -> dict[str, int]:
         return {name: len(state) for name, state in self._growing().items()}
 
-    def snapshot(self, due: Due | None, facts_of: FactsOf | None, texts: int) -> Snapshot:
+    def snapshot(self, due: Due | None, facts_of: FactsOf | None, texts: int) -> StateSnapshot:
         """The states that are due, or all; of growing ones what is not in files yet. `texts`: how much of the
         dictionary counts, since a batch that is being planned has added its texts already."""
         growing = due.added if due is not None else frozenset[str]()
@@ -105,7 +105,9 @@ class BookState:
                 make[name] = partial(state.to_arrays, start[name])
         chosen = {name: state() for name, state in make.items() if due is None or name in due.names}
         lengths = self.filed | self._lengths() | {WORDS: texts}
-        return Snapshot(chosen, {name: lengths[name] if name in chosen else self.filed[name] for name in GROWING}, due)
+        return StateSnapshot(
+            chosen, {name: lengths[name] if name in chosen else self.filed[name] for name in GROWING}, due
+        )
 
     def widened(self, tables: dict[str, TableOptions], altered: Collection[str]) -> BookState:
         """The same states under tables whose columns were added or widened. O(rows of the altered tables)."""

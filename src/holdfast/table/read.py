@@ -122,9 +122,18 @@ def read_all(data: Any) -> dict[str, Source]:
     if isinstance(data, Mapping):
         if not data:
             raise ReadError("no table was given")
-        return {str(name): read(table, str(name)) for name, table in data.items()}
-    source = read(data, None)
+        return {str(name): _as_table(read(table, str(name))) for name, table in data.items()}
+    source = _as_table(read(data, None))
     return {source.name: source}
+
+
+def _as_table(source: Source) -> Source:
+    """The same source; records (a list of mappings) as an Arrow table."""
+    if not isinstance(source, RowsSource):
+        return source
+    if not source.rows or not all(isinstance(row, Mapping) for row in source.rows):
+        raise ReadError(f"table {shown(source.name)}: a table given as a list is a list of at least one mapping")
+    return Source(source.name, source.table, source.place)
 
 
 def _to_arrow(data: Any, name: str) -> pa.Table:

@@ -202,6 +202,10 @@ class BatchViolations:
             return "<p>no violations added or removed</p>"
         return html_table(["added", "removed", "now", "rule"], rows, len(rows))
 
-    @property
-    def count_added(self) -> int:
-        return sum(change.count_added for change in self.by_rule.values())
+    def count_added(self, rule: str | Rule | None = None) -> int:
+        """How many violations of a rule, or of all rules, the batch added."""
+        return self.of(rule).count_added if rule is not None else sum(c.count_added for c in self.by_rule.values())
+
+    def count_removed(self, rule: str | Rule | None = None) -> int:
+        """How many violations of a rule, or of all rules, the batch removed."""
+        return self.of(rule).count_removed if rule is not None else sum(c.count_removed for c in self.by_rule.values())
