@@ -41,7 +41,7 @@ from holdfast.profile import Profile
 from holdfast.ranking.rank import DEFAULT_MOST
 from holdfast.rules.predicate import IsNull
 from holdfast.rules.rule import KINDS, Dc, Rule
-from holdfast.rules.ruleset import RuleBlock
+from holdfast.rules.rule_block import RuleBlock
 from holdfast.rules.sentence import sentence
 from holdfast.rules.wording import counted
 from holdfast.table.options import Choices

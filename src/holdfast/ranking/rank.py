@@ -17,7 +17,8 @@ from holdfast.ranking.foreign_keys import ForeignKey
 from holdfast.ranking.interest import Measures, TableMeasures, Weights, columns_of
 from holdfast.rules.implication import Atom, atoms_of
 from holdfast.rules.rule import KINDS, Dc, Fd, Ind, Key, Order, Rule, as_dc
-from holdfast.rules.ruleset import RuleBlock, RuleSet
+from holdfast.rules.rule_block import RuleBlock
+from holdfast.rules.ruleset import RuleSet
 from holdfast.rules.sentence import sentence
 
 DEFAULT_MOST = 10

@@ -24,7 +24,8 @@ from holdfast.indexes.pairs import Pairs
 from holdfast.rulebook.outbox import ADDED, REMOVED
 from holdfast.rulebook.state import BookState, Facts
 from holdfast.rules.change import RuleChange
-from holdfast.rules.ruleset import RuleBlock, RuleSet
+from holdfast.rules.rule_block import RuleBlock
+from holdfast.rules.ruleset import RuleSet
 from holdfast.store.log import Record
 
 VACUOUS = "vacuous"  # a removed inclusion whose left side has no values any more

@@ -1,1 +1,1 @@
-"""Rules are values: compared, hashed, printed and parsed; they never see data."""
+"""Rules are values: they are compared, hashed, printed and parsed, and never see data."""

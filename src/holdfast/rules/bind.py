@@ -1,4 +1,4 @@
-"""Whether a rule fits the tables: its columns exist, and what it compares can be compared."""
+"""Checks that a rule fits the tables: its columns exist, and the columns it compares are comparable."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def require_policy(nulls: str) -> Nulls:
 
 
 def table_of(rule: Rule, schemas: Schemas) -> str:
-    """The table a rule is about: the one it names, or the only one. For an IND, the left one."""
+    """The table of a rule: the one it names, or the only one. For an inclusion, the left table."""
     name = rule.left_table if isinstance(rule, Ind) else rule.table
     if name is None:
         if len(schemas) > 1:
@@ -40,33 +40,34 @@ def table_of(rule: Rule, schemas: Schemas) -> str:
 
 
 def resolved(rule: Rule, tables: Collection[str]) -> Rule:
-    """A rule as it is looked up: where there is only one table, its name goes without saying. So `zip -> city` and
-    `people: zip -> city` are the same rule; with several tables every rule names its own.
+    """The rule in the form used for look-up: without the table's name if there is only one table.
+
+    So `zip -> city` and `people: zip -> city` are the same rule. With several tables, every rule names its table.
 
     >>> from holdfast.rules.grammar import parse
     >>> [str(resolved(parse("people: zip -> city"), tables)) for tables in (["people"], ["people", "orders"])]
     ['zip -> city', 'people: zip -> city']
     """
-    return _about(rule, None) if len(tables) == 1 and rule.table in tables else rule
+    return _with_table(rule, None) if len(tables) == 1 and rule.table in tables else rule
 
 
 def forms(rule: Rule, tables: Collection[str]) -> tuple[Rule, ...]:
-    """The ways to write a rule: with one table, without its name and with it."""
+    """The equivalent forms of a rule: with one table, both without and with its name."""
     bare = resolved(rule, tables)
     if isinstance(bare, Ind) or bare.table is not None or len(tables) != 1:
         return (rule,)
-    return bare, _about(bare, next(iter(tables)))
+    return bare, _with_table(bare, next(iter(tables)))
 
 
-def _about(rule: Rule, table: str | None) -> Rule:
-    """The rule with another table; it keeps which way round it was written."""
-    made = copy(rule)
-    object.__setattr__(made, "table", table)
-    return made
+def _with_table(rule: Rule, table: str | None) -> Rule:
+    """The rule with another table; unlike `replace`, this keeps `flipped`."""
+    moved = copy(rule)
+    object.__setattr__(moved, "table", table)
+    return moved
 
 
 def require_fits(rule: Rule, schemas: Schemas) -> None:
-    """Raises a RuleError that names the rule, the column and the reason where the rule does not fit."""
+    """Raises a RuleError with rule, column and reason if the rule does not fit the tables."""
     try:
         if isinstance(rule, Ind):
             _require_inclusion(rule, schemas)
@@ -80,6 +81,7 @@ def require_fits(rule: Rule, schemas: Schemas) -> None:
 
 
 def require_predicates_fit(predicates: frozenset[Predicate], schema: Schema) -> None:
+    """Raises an error if a predicate does not fit the schema."""
     for predicate in sorted(predicates, key=str):
         for cell in predicate.cells:
             schema.position(cell.column)
@@ -100,7 +102,7 @@ def _require_comparison(predicate: Compare, schema: Schema) -> None:
 
 
 def _require_float(column: Column, number: Decimal) -> None:
-    """A number meets a float column as the nearest float: not as infinity, nor as 0 where it is another number."""
+    """Raises an error if a number, compared as the nearest float, would become infinity or 0."""
     nearest = float(number)
     if math.isinf(nearest) or (nearest == 0 and number != 0):
         size = "large" if nearest else "small"
@@ -129,5 +131,5 @@ def _require_inclusion(rule: Ind, schemas: Schemas) -> None:
 
 
 def is_symmetric(rule: Dc) -> bool:
-    """Whether exchanging t and s gives the same predicates: then every violating pair violates both ways."""
+    """Whether exchanging t and s gives the same predicates, so that each violation (t, s) has its mirror (s, t)."""
     return rule.mirrored() == rule.predicates

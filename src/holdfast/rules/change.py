@@ -1,4 +1,4 @@
-"""What a change of rows did to the rules."""
+"""The effect of a row change on the rules."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ def _no_value(_: Rule) -> object:
 
 @dataclass(frozen=True)
 class RuleChange:
-    """Rules added and rules removed.
+    """Rules added and removed.
 
-    `why` names the two rows, by id, that decided about a rule: a pair that violates a removed rule, or a pair that
-    violated an added rule until one of its rows was deleted. None if many rows changed at once and no single pair was
-    compared. `value` is the value that broke or completed an inclusion. `vacuous` are the removed inclusions that
-    nothing broke: their left side has lost its last value. `table` is whose rules they are; None: of several tables.
+    `why` gives the ids of the two rows that decided: for a removed rule, a pair that violates it; for an added rule, a
+    pair that violated it and of which a row was deleted; None if no single pair is known, as after many deletes.
+    `value` gives the value that broke or completed an inclusion. `vacuous` are the removed inclusions whose left side
+    lost its last value; no row violates them. `table` is the table of the rules; None: of several tables.
     """
 
     added: RuleSet = field(default_factory=RuleSet)

@@ -1,7 +1,7 @@
-"""Rule text to rules: a recursive-descent parser whose errors say what was expected, and where.
+"""Parses rule text: a recursive-descent parser whose errors say what was expected, and where.
 
-The grammar does not nest, so the parser's depth is fixed. Texts, numbers and conjunctions have bounds, and every
-token is read once: the cost is linear in the text, whatever it contains.
+The grammar does not nest, so the depth of recursion is fixed. Texts, numbers and conjunctions are bounded, and each
+token is read once, so the cost is linear in the length of any text.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ Part = TypeVar("Part")
 MAX_CHARACTERS = 100_000  # of a rule's text
 MAX_PREDICATES = 1_000  # of one conjunction
 _MAX_NUMBER_CHARACTERS = 1_000  # more than any number within NUMBER_BOUNDS needs when it is printed
-_REMEMBERED_TEXT = 1_000  # rules with longer texts are parsed each time
+_MAX_CACHED_CHARACTERS = 1_000  # longer texts are parsed each time
 
-# Possessive quantifiers (`++`, `*+`) never try a shorter match, so an unfinished quote costs one pass.
+# Possessive quantifiers (`++`, `*+`) do not backtrack, so an unclosed quote costs one pass.
 _TOKEN = re.compile(
     rf"""\s*+(?:
       (?P<name>{IDENTIFIER})
@@ -45,30 +45,32 @@ _OPS = {str(op): op for op in Op}
 
 @dataclass(frozen=True)
 class Token:
+    """A token with its kind (a group of `_TOKEN`) and its position in the text."""
+
     kind: str
     text: str
     start: int
 
 
 def parse(text: str) -> Rule:
-    """The rule that the text says.
+    """Parses a rule; raises ParseError or RuleError.
 
     >>> str(parse("not(s.zip = t.zip and t.city != s.city)"))
     'not(t.city != s.city and t.zip = s.zip)'
     """
-    if isinstance(text, str) and len(text) <= _REMEMBERED_TEXT:
-        return _remembered(str(text))
+    if isinstance(text, str) and len(text) <= _MAX_CACHED_CHARACTERS:
+        return _parse_cached(str(text))
     return _Parser(text).rule()
 
 
 @lru_cache(maxsize=10_000)
-def _remembered(text: str) -> Rule:
-    """Rules are values, so one parse serves everybody who asks about the same text."""
+def _parse_cached(text: str) -> Rule:
+    """Rules are immutable values, so a cached rule can be shared."""
     return _Parser(text).rule()
 
 
 def parse_filter(text: str) -> frozenset[Predicate]:
-    """Predicates on one row, joined by `and`: which rows a rule is about.
+    """Parses a filter of rows: predicates on t, joined by `and`.
 
     >>> len(parse_filter("t.country = 'DE' and t.zip is not null"))
     2
@@ -76,13 +78,15 @@ def parse_filter(text: str) -> frozenset[Predicate]:
     parser = _Parser(text)
     predicates = parser.conjunction()
     parser.end()
-    made = Dc(frozenset(predicates))
-    if not made.is_one_row or any(cell.row == "s" for p in predicates for cell in p.cells):
+    constraint = Dc(frozenset(predicates))
+    if not constraint.is_one_row or any(cell.row == "s" for p in predicates for cell in p.cells):
         raise ParseError("predicates on the one row t", text, 0)
-    return made.predicates
+    return constraint.predicates
 
 
 class _Parser:
+    """Parses one text. `at` is the position of the current token."""
+
     def __init__(self, text: str) -> None:
         if not isinstance(text, str):
             raise RuleError(f"a rule is written as text, not {shown(text)}")
@@ -127,29 +131,29 @@ class _Parser:
         raise self.fail(f"{what}{hint}")
 
     def listed(self, part: Callable[[], Part]) -> list[Part]:
-        found = [part()]
+        parts = [part()]
         while self.accept(","):
-            found.append(part())
-        return found
+            parts.append(part())
+        return parts
 
     def columns(self) -> list[str]:
         return self.listed(lambda: self.name("a column"))
 
     def rule(self) -> Rule:
-        table = self.table_prefix()
-        made: Rule
-        if self.accept("key"):
-            made = self.key(table)
-        elif self.accept("not"):
-            made = self.denial(table)
-        elif self.sees("{"):
-            made = self.order(table)
-        elif table is None and self.is_inclusion():
-            made = self.inclusion()
-        else:
-            made = self.dependency(table)
+        rule = self.rule_body(self.table_prefix())
         self.end()
-        return made
+        return rule
+
+    def rule_body(self, table: str | None) -> Rule:
+        if self.accept("key"):
+            return self.key(table)
+        if self.accept("not"):
+            return self.denial(table)
+        if self.sees("{"):
+            return self.order(table)
+        if table is None and self.is_inclusion():
+            return self.inclusion()
+        return self.dependency(table)
 
     def table_prefix(self) -> str | None:
         if self.token.kind in ("name", "quoted") and self.sees(":", ahead=1):
@@ -212,12 +216,12 @@ class _Parser:
         return Dc(frozenset(predicates), table)
 
     def conjunction(self) -> list[Predicate]:
-        found = [self.predicate()]
+        predicates = [self.predicate()]
         while self.accept("and"):
-            if len(found) == MAX_PREDICATES:
+            if len(predicates) == MAX_PREDICATES:
                 raise self.fail(f"at most {MAX_PREDICATES:,} predicates")
-            found.append(self.predicate())
-        return found
+            predicates.append(self.predicate())
+        return predicates
 
     def predicate(self) -> Predicate:
         left = self.operand()
@@ -226,13 +230,13 @@ class _Parser:
             self.expect("null", "" if negated else " or `not null`")
             return IsNull(left, negated)
         op = self.operator(" or `is`" if isinstance(left, Cell) else "")
-        place = self.token
+        start = self.token.start
         right = self.operand()
         if isinstance(left, Cell):
             return Compare(left, op, right).canonical()
         if isinstance(right, Cell):
             return Compare(right, op.mirror, left)
-        raise ParseError("a cell such as t.zip on one side", self.text, place.start)
+        raise ParseError("a cell such as t.zip on one side", self.text, start)
 
     def operator(self, also: str = "") -> Op:
         op = _OPS.get(self.token.text)
@@ -263,13 +267,13 @@ class _Parser:
         return self.moment(token.text)
 
     def number(self, token: Token) -> Constant:
-        bounds = ParseError(NUMBER_BOUNDS, self.text, token.start)
+        out_of_bounds = ParseError(NUMBER_BOUNDS, self.text, token.start)
         if len(token.text) > _MAX_NUMBER_CHARACTERS:
-            raise bounds
+            raise out_of_bounds
         try:
             return Constant.of(Decimal(token.text))
-        except (InvalidOperation, RuleError):  # the exponent alone is beyond what Decimal holds, or the number is
-            raise bounds from None
+        except (InvalidOperation, RuleError):  # the exponent or the number is out of range
+            raise out_of_bounds from None
 
     def moment(self, word: str) -> Constant:
         token = self.token
@@ -277,13 +281,13 @@ class _Parser:
             raise self.fail(f"a quoted {word} such as {word} '2026-01-31{'T10:00:00Z' if word == 'timestamp' else ''}'")
         read = date.fromisoformat if word == "date" else datetime.fromisoformat
         try:
-            made = Constant.of(read(_unquoted(token)))
+            constant = Constant.of(read(_unquoted(token)))
         except (ValueError, OverflowError):
             raise self.fail(f"an ISO {word}") from None
         if re.search(r"[.,]\d{7}", token.text):
             raise self.fail("at most microseconds")
         self.at += 1
-        return made
+        return constant
 
 
 def _unquoted(token: Token) -> str:
@@ -291,29 +295,29 @@ def _unquoted(token: Token) -> str:
 
 
 def _tokens(text: str) -> list[Token]:
-    """The tokens, the last of them `end`. O(characters): each match starts where the one before ended."""
+    """The tokens of a text, ending with `end`. O(characters): each match starts where the previous one ended."""
     if len(text) > MAX_CHARACTERS:
         raise ParseError(f"at most {MAX_CHARACTERS:,} characters", text, MAX_CHARACTERS)
     _require_encodable(text)
-    found: list[Token] = []
+    tokens: list[Token] = []
     for match in _TOKEN.finditer(text):
         kind = match.lastgroup
         assert kind is not None
         token = Token(kind, match.group(kind), match.start(kind))
         if kind == "other":
-            raise ParseError(_UNFINISHED.get(token.text, "a name, a literal or an operator"), text, token.start)
-        found.append(token)
+            raise ParseError(_UNCLOSED.get(token.text, "a name, a literal or an operator"), text, token.start)
+        tokens.append(token)
         if kind == "end":
             break
-    return found
+    return tokens
 
 
 def _require_encodable(text: str) -> None:
-    """Rules are written to files: half a surrogate pair cannot be."""
+    """Raises an error for a lone surrogate, which cannot be written to a file."""
     try:
         text.encode()
     except UnicodeEncodeError as error:
         raise ParseError("a character that UTF-8 can write", text, error.start) from None
 
 
-_UNFINISHED = {"'": "a closing quote", "`": "a closing backtick"}
+_UNCLOSED = {"'": "a closing quote", "`": "a closing backtick"}

@@ -1,4 +1,4 @@
-"""When one rule makes another superfluous, and when a rule can never be violated."""
+"""Implication between rules, and rules that can never be violated."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ Atom = tuple[Node, Node | None, Weak | bool]
 
 
 def implies(strong: Rule, weak: Rule) -> bool:
-    """Whether `strong` holding means that `weak` holds, by the definition of minimality of their kind.
+    """Whether `strong` implies `weak`, by the definition of minimality of their kind.
 
-    Keys and FDs by containment of the left side (an FD is not derived by transitivity); order dependencies by
-    containment of marked attributes (IncPOD, section 3) in either mirror image; DCs by containment of weak atoms
-    in one of the two orientations; INDs by projection.
+    Keys and FDs: by containment of the left side (without transitivity of FDs). Order dependencies: by containment of
+    marked attributes (IncPOD, section 3) in either mirror image. DCs: by containment of weak atoms in either mirror
+    image. INDs: by projection.
 
     >>> from holdfast.rules.grammar import parse
     >>> implies(parse("not(t.a <= s.a)"), parse("not(t.a > s.a and t.b = s.b)"))
@@ -40,7 +40,7 @@ def implies(strong: Rule, weak: Rule) -> bool:
 def contains(outer: Iterable[Marked], inner: Iterable[Marked]) -> bool:
     """Whether every A^op' in `inner` has an A^op in `outer` with op' implied by op.
 
-    IncPOD prints the quantifiers the other way round, which would make the larger set the smaller one.
+    Differs from IncPOD, which prints the quantifiers the other way round; the larger set would be the smaller one.
     """
     ops = {mark.column: mark.op for mark in outer}
     return all(mark.column in ops and ops[mark.column].implies(mark.op) for mark in inner)
@@ -59,13 +59,14 @@ def _dc_implies(strong: Dc, weak: Dc) -> bool:
 
 
 def atoms_of(predicates: Iterable[Predicate]) -> frozenset[Atom]:
-    found: set[Atom] = set()
+    """The weak atoms of all predicates."""
+    atoms: set[Atom] = set()
     for p in predicates:
         if isinstance(p, IsNull):
-            found.add((p.cell, None, p.negated))
+            atoms.add((p.cell, None, p.negated))
         else:
-            found.update((p.left, p.right, atom) for atom in Weak if atom in p.op.atoms)
-    return frozenset(found)
+            atoms.update((p.left, p.right, atom) for atom in Weak if atom in p.op.atoms)
+    return frozenset(atoms)
 
 
 def _ind_implies(strong: Ind, weak: Ind) -> bool:
@@ -75,9 +76,9 @@ def _ind_implies(strong: Ind, weak: Ind) -> bool:
 
 
 def is_trivial(rule: Rule) -> bool:
-    """Whether no values at all could violate the rule. O(operands^3) for a DC, by closure of its comparisons.
+    """Whether no values can violate the rule. O(operands^3) for a DC, by the closure of its comparisons.
 
-    Holds for every null policy and every kind of column; finite domains are not looked into.
+    The answer is the same for all null policies and column kinds. Finite domains are not considered.
 
     >>> from holdfast.rules.grammar import parse
     >>> is_trivial(parse("not(t.a = s.a and t.b = s.b and t.a = s.b and t.b != s.a)"))
@@ -91,21 +92,21 @@ def is_satisfiable(predicates: Iterable[Predicate]) -> bool:
     predicates = list(predicates)
     comparisons = [p for p in predicates if isinstance(p, Compare)]
     tests = {p.cell: p.negated for p in predicates if isinstance(p, IsNull)}
-    return not _meets_null(comparisons, tests) and not _cyclic(comparisons)
+    return not _compares_null(comparisons, tests) and not _has_conflict(comparisons)
 
 
-def _meets_null(comparisons: list[Compare], tests: dict[Cell, bool]) -> bool:
-    """Whether a comparison that no null satisfies is asked of a cell that is null."""
+def _compares_null(comparisons: list[Compare], tests: dict[Cell, bool]) -> bool:
+    """Whether a comparison that no null satisfies has an operand that must be null."""
     for p in comparisons:
-        null = [isinstance(node, Cell) and tests.get(node) is False for node in (p.left, p.right)]
-        known = [isinstance(node, Constant) or tests.get(node) is True for node in (p.left, p.right)]
-        if any(null) and (p.op in (Op.LT, Op.GT) or (p.op is not Op.NE and any(known))):
+        is_null = [isinstance(node, Cell) and tests.get(node) is False for node in p.operands]
+        is_not_null = [isinstance(node, Constant) or tests.get(node) is True for node in p.operands]
+        if any(is_null) and (p.op in (Op.LT, Op.GT) or (p.op is not Op.NE and any(is_not_null))):
             return True
     return False
 
 
-def _cyclic(comparisons: list[Compare]) -> bool:
-    """Whether the closure of <= puts two nodes that must differ into one class."""
+def _has_conflict(comparisons: list[Compare]) -> bool:
+    """Whether two operands that must differ are equal in the transitive closure of <=."""
     nodes: list[Node] = list(dict.fromkeys(node for p in comparisons for node in p.operands))
     below = {(node, node) for node in nodes}
     differ: set[tuple[Node, Node]] = set()

@@ -1,4 +1,4 @@
-"""Rules as JSON records, for machines that would rather not parse text."""
+"""Rules as JSON records, for programs that do not parse rule text."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Record = dict[str, Any]
 
 
 def to_json(rule: Rule, rank: Rank = by_name) -> Record:
-    """A record with id, kind, table, text and the rule's parts.
+    """A record with the id, kind, table and text of a rule, and its parts.
 
     >>> from_json(to_json(parse("zip -> city"))) == parse("zip -> city")
     True
@@ -24,7 +24,7 @@ def to_json(rule: Rule, rank: Rank = by_name) -> Record:
 
 
 def from_json(record: Record) -> Rule:
-    """The rule of a record; its text is what counts."""
+    """The rule of a record, parsed from its text; the other fields are ignored."""
     if not isinstance(record, dict) or "text" not in record:
         raise RuleError(f"a rule in JSON is an object with at least `text`, not {shown(record)}")
     return parse(record["text"])

@@ -1,7 +1,7 @@
-"""How many errors a share allows, exactly: the one place where a count meets `max_error` or a tolerance.
+"""The exact number of errors that `max_error` or a tolerance allows. All limits on errors are computed here.
 
-A share is the decimal that was written: 0.3 is 3/10, not the binary number beside it. The test is on integers, so that
-a rule exactly at the limit is within it, and a rule of one kind agrees with the same rule of another.
+A share is the decimal that was written: 0.3 is 3/10, not the nearest binary number. The test uses integers, so a rule
+exactly at the limit is within it, and equivalent rules of different kinds agree.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from functools import lru_cache
 
 
 def most_within(share: float, total: int) -> int:
-    """The most errors, of so many, that a share allows: floor(share x total).
+    """The largest number of errors that a share of `total` allows: floor(share x total).
 
     >>> int(0.3 * 36 * 35), most_within(0.3, 36 * 35)
     (377, 378)
@@ -21,7 +21,7 @@ def most_within(share: float, total: int) -> int:
 
 
 def exceeds(count: int, total: int, share: float) -> bool:
-    """Whether so many errors, of a total, are more than a share allows.
+    """Whether `count` errors of `total` are more than a share allows.
 
     >>> exceeds(378, 36 * 35, 0.3), exceeds(379, 36 * 35, 0.3)
     (False, True)
@@ -31,5 +31,5 @@ def exceeds(count: int, total: int, share: float) -> bool:
 
 @lru_cache(maxsize=64)
 def _as_written(share: float) -> Fraction:
-    """The shortest decimal that stands for a float."""
+    """The shortest decimal that rounds to a float."""
     return Fraction(repr(share))

@@ -1,20 +1,21 @@
-"""How names and literals are written in rule text."""
+"""Names and literals as they are written in rule text."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from decimal import Decimal
+
+from holdfast.table.kind import LiteralValue
 
 IDENTIFIER = r"[^\W\d]\w*"
 RESERVED = frozenset({"and", "in", "not", "key", "is", "null"})
-Value = bool | Decimal | str | date | datetime
-Rank = Callable[[str], tuple[int, str]]
+Rank = Callable[[str], tuple[int, str]]  # the sort key of a column
 
 
 def quoted(name: str) -> str:
-    """A name as it stands in rule text: as it is, or in backticks.
+    """A name as rule text: unchanged, or in backticks.
 
     >>> quoted("zip"), quoted("zip code"), quoted("key"), quoted("a`b")
     ('zip', '`zip code`', '`key`', '`a``b`')
@@ -24,9 +25,10 @@ def quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
-def literal_text(value: Value) -> str:
-    """A literal as it stands in rule text.
+def literal_text(value: LiteralValue) -> str:
+    """A literal as rule text.
 
+    >>> from datetime import date
     >>> literal_text(Decimal("-1.50")), literal_text("it's"), literal_text(date(2026, 1, 31))
     ('-1.5', "'it''s'", "date '2026-01-31'")
     """
@@ -43,11 +45,11 @@ def literal_text(value: Value) -> str:
 
 
 def by_name(name: str) -> tuple[int, str]:
-    """The order of columns where there is no schema."""
+    """Ranks columns by name, for rules without a schema."""
     return (0, name)
 
 
 def by_position(names: Sequence[str]) -> Rank:
-    """The order of columns by a schema; unknown ones come last, by name."""
+    """Ranks columns by their position in a schema; unknown columns come last, by name."""
     places = {name: i for i, name in enumerate(names)}
     return lambda name: (places.get(name, len(places)), name)

@@ -1,8 +1,8 @@
 """The six comparison operators and their algebra (IncDC, Tables 4 and 5; IncPOD, Table 3).
 
-An operator is a set of weak atoms: `<` is {<=, !=}, `=` is {<=, >=}. Conjunction is union of atoms, implication is
-containment, and all three atoms together are a contradiction. With the null policies of this package this is exact;
-deriving a predicate from the absence of its inverse is not, since a null satisfies neither.
+An operator is a set of weak atoms: `<` is {<=, !=}, `=` is {<=, >=}. Conjunction is the union of atoms, implication is
+containment, and all three atoms together are a contradiction. This is exact under all null policies. A predicate must
+not be derived from the absence of its inverse, because a null may satisfy neither.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ class Op(StrEnum):
 
     @property
     def inverse(self) -> Op:
-        """What holds between two values exactly when this does not."""
+        """The operator that holds between two values exactly if this one does not."""
         return _INVERSE[self]
 
     @property
     def mirror(self) -> Op:
-        """a op b exactly when b op.mirror a."""
+        """The operator with a op b exactly if b op.mirror a."""
         return _MIRROR[self]
 
     @property
     def is_order(self) -> bool:
-        """Whether it needs ordered values."""
+        """Whether the operator needs ordered values."""
         return self not in (Op.EQ, Op.NE)
 
     def implies(self, other: Op) -> bool:
@@ -56,7 +56,7 @@ class Op(StrEnum):
 
     @classmethod
     def of_atoms(cls, atoms: Weak) -> Op | None:
-        """The operator that is the conjunction of the atoms; None for the contradiction.
+        """The conjunction of the atoms; None for the contradiction.
 
         >>> Op.of_atoms(Weak.LE | Weak.NE)
         <Op.LT: '<'>

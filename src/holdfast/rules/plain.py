@@ -1,7 +1,7 @@
-"""Denial constraints that are minimal by their predicates alone, as the papers count them, for comparison.
+"""Denial constraints that are minimal as the papers define it, by their predicates alone, for comparison.
 
-There a constraint is minimal if it is violated without any one of its predicates. `t.a < s.a` and `t.a <= s.a` are two
-predicates, so that both constraints are listed where the second one holds, although it says the first.
+In the papers, a constraint is minimal if it does not hold without any one of its predicates. `t.a < s.a` and
+`t.a <= s.a` are different predicates there, so both constraints are listed, although the second implies the first.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from holdfast.rules.rule import Dc, Rule
 from holdfast.rules.ruleset import RuleSet
 from holdfast.table.schema import Schema
 
-_AT_ONCE = 16  # constraints between looks at the clock
+_RULES_PER_CHECK = 16  # of the time budget
 
 
 class Plain(NamedTuple):
-    """Constraints, and whether they are all."""
+    """Constraints, and whether the list is complete."""
 
     rules: RuleSet
     whole: bool
 
 
 def plain_minimal(rules: Iterable[Rule], schema: Schema) -> RuleSet:
-    """The constraints of a table that are minimal by their predicates, from those that no other one implies.
+    """The constraints of a table that are minimal by their predicates, from those that no other constraint implies.
 
-    A valid one is implied by one of these, and has no comparison that this one has not: its operators are the same or
-    stronger. O(rules x ways to choose operators), expected.
+    Each of them compares the same cells as one of the given constraints that implies it, with equal or stronger
+    operators. O(rules x ways to choose operators), expected.
 
     >>> from holdfast.rules.grammar import parse
     >>> from holdfast.table.kind import Kind
@@ -45,22 +45,25 @@ def plain_minimal(rules: Iterable[Rule], schema: Schema) -> RuleSet:
 
 
 def plain_within(rules: Iterable[Rule], schema: Schema, spent: Callable[[], bool]) -> Plain:
-    """The same until time is up: the constraints that were given, which are all minimal by their predicates, and those
-    with stronger operators that were tried until then."""
-    known = [rule for rule in rules if isinstance(rule, Dc) and not rule.is_one_row]
-    smaller = _BySize(known)
-    made = dict.fromkeys(known)
-    for done, rule in enumerate(known):
-        if done % _AT_ONCE == 0 and spent():
-            return Plain(RuleSet.from_rules(made, schema.names), False)
+    """`plain_minimal` within a time budget.
+
+    If the budget is spent, the result has all given constraints, which are minimal by their predicates, and the
+    variants with stronger operators found so far.
+    """
+    given = [rule for rule in rules if isinstance(rule, Dc) and not rule.is_one_row]
+    smaller = _BySize(given)
+    minimal = dict.fromkeys(given)
+    for done, rule in enumerate(given):
+        if done % _RULES_PER_CHECK == 0 and spent():
+            return Plain(RuleSet.from_rules(minimal, schema.names), False)
         for variant in _stronger(rule, schema):
-            if variant not in made and not smaller.imply(variant):
-                made[variant] = None
-    return Plain(RuleSet.from_rules(made, schema.names), True)
+            if variant not in minimal and not smaller.imply(variant):
+                minimal[variant] = None
+    return Plain(RuleSet.from_rules(minimal, schema.names), True)
 
 
 class _BySize:
-    """Constraints by their weak atoms, with how many predicates each has."""
+    """The number of predicates of each constraint, by its weak atoms."""
 
     def __init__(self, rules: Iterable[Dc]) -> None:
         self._sizes: dict[frozenset[Atom], int] = {}
@@ -68,23 +71,23 @@ class _BySize:
             self._sizes[atoms_of(rule.predicates)] = len(rule.predicates)
 
     def imply(self, rule: Dc) -> bool:
-        """Whether one of fewer predicates says a constraint. O(sets of its atoms, or constraints)."""
+        """Whether a constraint with fewer predicates implies `rule`. O(min(2^atoms, constraints))."""
         return any(
-            self._sizes[some] < len(rule.predicates)
+            self._sizes[atoms] < len(rule.predicates)
             for side in (rule.predicates, rule.mirrored())
-            for some in self._within(atoms_of(side))
+            for atoms in self._subsets(atoms_of(side))
         )
 
-    def _within(self, atoms: frozenset[Atom]) -> Iterable[frozenset[Atom]]:
-        """Those whose atoms are among these."""
+    def _subsets(self, atoms: frozenset[Atom]) -> Iterable[frozenset[Atom]]:
+        """The constraints whose atoms are a subset of `atoms`."""
         if 1 << len(atoms) > len(self._sizes):
-            return (known for known in self._sizes if known <= atoms)
-        subsets = (frozenset(some) for size in range(len(atoms) + 1) for some in combinations(atoms, size))
-        return (some for some in subsets if some in self._sizes)
+            return (candidate for candidate in self._sizes if candidate <= atoms)
+        subsets = (frozenset(subset) for size in range(len(atoms) + 1) for subset in combinations(atoms, size))
+        return (subset for subset in subsets if subset in self._sizes)
 
 
 def _stronger(rule: Dc, schema: Schema) -> Iterable[Dc]:
-    """The constraint with each of its operators as it is or stronger."""
+    """The satisfiable variants of a constraint with equal or stronger operators."""
     choices = []
     for p in rule.predicates:
         assert isinstance(p, Compare)

@@ -1,4 +1,4 @@
-"""Predicates of denial constraints: comparisons of cells with cells or literals, and tests for null."""
+"""Predicates of denial constraints: comparisons of a cell with a cell or a literal, and null tests."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from datetime import UTC, date, datetime
 from decimal import Decimal
 
 from holdfast.errors import RuleError, shown
-from holdfast.rules.names import Rank, Value, by_name, literal_text, quoted
+from holdfast.rules.names import Rank, by_name, literal_text, quoted
 from holdfast.rules.operator import Op
+from holdfast.table.kind import LiteralValue
 
 OTHER_ROW = {"t": "s", "s": "t"}
 MAX_DIGITS = 400  # of a number, before and after the decimal point; floats reach 1e308
@@ -17,7 +18,7 @@ NUMBER_BOUNDS = f"a number of at most {MAX_DIGITS} digits before and {MAX_DIGITS
 
 @dataclass(frozen=True)
 class Cell:
-    """A column of one of the two rows, `t.zip`."""
+    """A column of row t or s, such as `t.zip`."""
 
     row: str
     column: str
@@ -31,13 +32,13 @@ class Cell:
 
 @dataclass(frozen=True)
 class Constant:
-    """A literal. `kind` keeps true and 1 apart."""
+    """A literal. `kind` distinguishes true from 1."""
 
-    value: Value
+    value: LiteralValue
     kind: str
 
     @classmethod
-    def of(cls, value: Value | int | float) -> Constant:
+    def of(cls, value: LiteralValue | int | float) -> Constant:
         """The constant of a Python value.
 
         >>> Constant.of(5) == Constant.of(Decimal("5.0")), Constant.of(True) == Constant.of(1)
@@ -61,7 +62,7 @@ class Constant:
 
 
 def _bounded(value: int | float | Decimal) -> Decimal:
-    """A number as rules hold it: finite, exact, and short enough to be printed in full."""
+    """The number as a finite Decimal that is short enough to be printed in full."""
     if isinstance(value, int) and value.bit_length() > MAX_DIGITS * 4:
         raise RuleError(f"expected {NUMBER_BOUNDS}")
     number = Decimal(repr(value)) if isinstance(value, float) else Decimal(value)
@@ -79,7 +80,7 @@ def _bounded(value: int | float | Decimal) -> Decimal:
 
 @dataclass(frozen=True)
 class Compare:
-    """`left op right`. Canonical: t stands left of s, a constant stands right."""
+    """The comparison `left op right`. In canonical form, t is left of s, and a constant is on the right."""
 
     left: Cell
     op: Op
@@ -98,18 +99,18 @@ class Compare:
         return self.left, self.right
 
     def swapped(self) -> Compare:
-        """The same comparison from the other side."""
+        """The same comparison with its sides exchanged."""
         if not isinstance(self.right, Cell):
             return self
         return Compare(self.right, self.op.mirror, self.left)
 
     def mirrored(self) -> Compare:
-        """With t and s exchanged."""
+        """The comparison with t and s exchanged."""
         right = self.right.mirrored() if isinstance(self.right, Cell) else self.right
         return replace(self, left=self.left.mirrored(), right=right)
 
     def canonical(self, rank: Rank = by_name) -> Compare:
-        """With the operands in canonical order: t before s; in one row the earlier column first."""
+        """The comparison with its operands in canonical order: t before s; within one row, the earlier column first."""
         if not isinstance(self.right, Cell):
             return self
         if self.left == self.right:
@@ -136,7 +137,7 @@ class Compare:
 
 @dataclass(frozen=True)
 class IsNull:
-    """`t.a is null`, or `is not null` when negated; no null policy changes it."""
+    """`t.a is null`, or `t.a is not null` if negated; the same under all null policies."""
 
     cell: Cell
     negated: bool = False

@@ -1,7 +1,7 @@
 """The five kinds of rule, as frozen values in canonical form.
 
-Equal rules are equal values whatever order they were written in; `text(rank)` prints with the columns in the order
-of a schema, `str` with the columns by name.
+Rules that differ only in the order of their parts are equal. `text(rank)` prints columns in the order of a schema,
+`str` by name.
 """
 
 from __future__ import annotations
@@ -21,27 +21,27 @@ KINDS = ("key", "fd", "ind", "order", "dc")
 
 
 class _Rule:
-    """What all rules share."""
+    """Base class of all rules."""
 
     kind: ClassVar[str]
     table: str | None
 
     def body(self, rank: Rank = by_name) -> str:
-        """The canonical text without the table's name."""
+        """The canonical text without the name of the table."""
         raise NotImplementedError
 
     def text(self, rank: Rank = by_name) -> str:
-        """The canonical text, `orders: zip -> city` where the rule names its table."""
+        """The canonical text; `orders: zip -> city` if the rule names its table."""
         return _with_table(self.body(rank), self.table)
 
     @property
     def as_written(self) -> str:
-        """Text that parses to the same value, with t and s the way round in which this one was written."""
+        """Text that parses to the same rule, with t and s as they were written."""
         return self.text()
 
     @property
     def id(self) -> str:
-        """A short name that depends only on what the rule says, `fd-5f0c2a91`."""
+        """A short name that depends only on the canonical text, such as `fd-5f0c2a91`."""
         return f"{self.kind}-{hashlib.sha256(self.text().encode()).hexdigest()[:8]}"
 
     def __str__(self) -> str:
@@ -78,7 +78,7 @@ class Key(_Rule):
 
 @dataclass(frozen=True)
 class Fd(_Rule):
-    """Rows that agree on `left` agree on `right`; an empty left side says that `right` is constant.
+    """Rows that agree on `left` agree on `right`; with an empty left side, `right` is constant.
 
     >>> print(Fd(frozenset({"zip"}), "city"), Fd(frozenset(), "country"), sep="; ")
     zip -> city; () -> country
@@ -91,7 +91,7 @@ class Fd(_Rule):
 
     def __post_init__(self) -> None:
         if self.right in self.left:
-            raise RuleError(f"{quoted(self.right)} stands on both sides of ->, which always holds")
+            raise RuleError(f"{quoted(self.right)} is on both sides of ->, which always holds")
 
     def body(self, rank: Rank = by_name) -> str:
         return f"{_listed(self.left, rank) or '()'} -> {quoted(self.right)}"
@@ -99,7 +99,7 @@ class Fd(_Rule):
 
 @dataclass(frozen=True)
 class Ind(_Rule):
-    """Every left tuple without a null occurs on the right; columns go by pairs.
+    """Each left tuple without a null occurs on the right; columns correspond by position.
 
     >>> print(Ind("orders", ("b", "a"), "items", ("y", "x")))
     orders(a, b) in items(x, y)
@@ -117,7 +117,7 @@ class Ind(_Rule):
             raise RuleError(f"{len(self.left)} columns on the left of `in` and {len(self.right)} on the right")
         pairs = sorted(set(zip(self.left, self.right, strict=True)))
         if len({a for a, _ in pairs}) < len(pairs) or len({b for _, b in pairs}) < len(pairs):
-            raise RuleError("a column stands twice on one side of `in`")
+            raise RuleError("a column occurs twice on one side of `in`")
         if self.left_table == self.right_table and all(a == b for a, b in pairs):
             raise RuleError(f"{quoted(self.left_table)} is always included in itself")
         object.__setattr__(self, "left", tuple(a for a, _ in pairs))
@@ -151,10 +151,10 @@ class Marked:
 
 @dataclass(frozen=True)
 class Order(_Rule):
-    """A pointwise order dependency: rows ordered as `left` says are ordered as `right` says.
+    """A pointwise order dependency: two rows ordered as in `left` are ordered as in `right`.
 
-    The right side is <, <= or =; the mirror image of a rule with > or >= is taken instead, and `flipped` remembers
-    that t and s were exchanged by that.
+    The operator on the right is <, <= or =. A rule with > or >= is replaced by its mirror image, and `flipped` records
+    that t and s were exchanged.
 
     >>> print(Order(frozenset({Marked("salary", Op.LT)}), Marked("tax", Op.GE)))
     {salary >} -> tax <=
@@ -169,10 +169,10 @@ class Order(_Rule):
     def __post_init__(self) -> None:
         columns = [mark.column for mark in self.left]
         if len(set(columns)) < len(columns):
-            twice, _ = Counter(sorted(columns)).most_common(1)[0]
-            raise RuleError(f"{quoted(twice)} stands twice on the left of ->")
+            duplicate, _ = Counter(sorted(columns)).most_common(1)[0]
+            raise RuleError(f"{quoted(duplicate)} occurs twice on the left of ->")
         if self.right.column in columns:
-            raise RuleError(f"{quoted(self.right.column)} stands on both sides of ->")
+            raise RuleError(f"{quoted(self.right.column)} is on both sides of ->")
         if any(mark.op is Op.NE for mark in (*self.left, self.right)):
             raise RuleError("an order dependency uses <, <=, =, >= and >, not !=")
         if self._mirror_is_smaller():
@@ -203,6 +203,8 @@ class Order(_Rule):
 class Dc(_Rule):
     """No ordered pair of different rows (no row, if only t occurs) satisfies all predicates.
 
+    `flipped` records that t and s were exchanged to reach the canonical form.
+
     >>> a, b = Cell("t", "a"), Cell("s", "a")
     >>> print(Dc(frozenset({Compare(b, Op.GE, a), Compare(a, Op.NE, b)})))
     not(t.a < s.a)
@@ -227,7 +229,7 @@ class Dc(_Rule):
 
     @property
     def is_one_row(self) -> bool:
-        """Whether it speaks of single rows."""
+        """Whether the constraint is about single rows."""
         return _is_one_row(self.predicates)
 
     def body(self, rank: Rank = by_name) -> str:
@@ -241,12 +243,12 @@ class Dc(_Rule):
         return _with_table(f"not({conjunction_text(self.written)})", self.table)
 
     def mirrored(self) -> frozenset[Predicate]:
-        """The predicates with t and s exchanged, which say the same."""
+        """The predicates with t and s exchanged, an equivalent constraint."""
         return _mirrored(self.predicates)
 
     @property
     def written(self) -> frozenset[Predicate]:
-        """The predicates with t and s as they were written: what tells (t, s) from (s, t) in violating pairs."""
+        """The predicates with t and s as they were written, which decides whether (t, s) or (s, t) is a violation."""
         return self.mirrored() if self.flipped else self.predicates
 
 
@@ -260,12 +262,12 @@ def _is_one_row(predicates: Iterable[Predicate]) -> bool:
 
 def conjunction_text(predicates: Iterable[Predicate], rank: Rank = by_name) -> str:
     """`t.a = s.a and t.b < 5`, in canonical order."""
-    made = sorted((p.canonical(rank) for p in predicates), key=lambda p: p.sort_key(rank))
-    return " and ".join(map(str, made))
+    ordered = sorted((p.canonical(rank) for p in predicates), key=lambda p: p.sort_key(rank))
+    return " and ".join(map(str, ordered))
 
 
 def _merged(predicates: Iterable[Predicate]) -> frozenset[Predicate]:
-    """One predicate for each pair of operands; a contradiction is an error."""
+    """The predicates with one comparison for each pair of operands; a contradiction is an error."""
     comparisons: dict[tuple[Cell, Cell | Constant], Compare] = {}
     tests: dict[Cell, IsNull] = {}
     for predicate in predicates:
@@ -273,11 +275,11 @@ def _merged(predicates: Iterable[Predicate]) -> frozenset[Predicate]:
             if tests.setdefault(predicate.cell, predicate) != predicate:
                 raise RuleError(f"contradiction: {predicate.cell} cannot be both null and not null")
             continue
-        other = comparisons.get(predicate.operands)
-        atoms = predicate.op.atoms | (other.op.atoms if other else predicate.op.atoms)
+        earlier = comparisons.get(predicate.operands)
+        atoms = predicate.op.atoms | (earlier.op.atoms if earlier else predicate.op.atoms)
         op = Op.of_atoms(atoms)
         if op is None:
-            raise RuleError(f"contradiction: {predicate} and {other} cannot both hold")
+            raise RuleError(f"contradiction: {predicate} and {earlier} cannot both hold")
         comparisons[predicate.operands] = Compare(predicate.left, op, predicate.right)
     return frozenset([*comparisons.values(), *tests.values()])
 

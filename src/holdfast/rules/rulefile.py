@@ -1,6 +1,6 @@
-"""The rule file: YAML that people keep in version control.
+"""The rule file: a YAML file with rules and decisions that people keep in version control.
 
-Comments, order and layout survive a rewrite. `make schema` publishes its JSON Schema.
+Comments, order and layout survive a rewrite. `make schema` publishes the JSON Schema of the file.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from holdfast.errors import HoldfastError, ParseError, RuleError, shown
 from holdfast.rules.bind import resolved
 from holdfast.rules.grammar import parse, parse_filter
+from holdfast.rules.nulls import Nulls
 from holdfast.rules.predicate import Predicate
 from holdfast.rules.rule import Dc, Fd, Ind, Key, Order, Rule
 from holdfast.rules.yaml_document import document_of, round_trip
@@ -23,12 +24,12 @@ from holdfast.whole_file import replace_whole
 
 Status = Literal["suggested", "accepted", "rejected", "retired"]
 Severity = Literal["error", "warn", "info"]
-Policy = Literal["equal", "distinct", "sql"]
+NullsText = Literal["equal", "distinct", "sql"]  # `Nulls` as plain strings, for messages and YAML
 _RESTORE = "correct it, or restore the file from version control or a backup"
 
 
 class RuleEntry(BaseModel):
-    """One rule with what people decided about it."""
+    """A rule, with the decisions of people about it."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -36,7 +37,7 @@ class RuleEntry(BaseModel):
         str,
         Field(
             pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$",
-            description="stable name; made from the rule where absent",
+            description="stable name; by default made from the rule",
         ),
     ]
     rule: Annotated[str, Field(description="the rule's text, such as `zip -> city`")]
@@ -44,15 +45,15 @@ class RuleEntry(BaseModel):
     status: Status = "accepted"
     owner: str | None = None
     description: str | None = None
-    nulls: Annotated[Policy, Field(description="how nulls compare when the rule is checked")] = "sql"
-    filter: Annotated[str | None, Field(description="only rows with this, such as `t.country = 'DE'`")] = None
+    nulls: Annotated[NullsText, Field(description="how nulls compare when the rule is checked")] = "sql"
+    filter: Annotated[str | None, Field(description="rows that the rule is about, such as `t.country = 'DE'`")] = None
     tolerance: Annotated[
         float,
         Field(
             ge=0,
             le=1,
             strict=True,
-            description="the share of pairs (rows, for rules about rows) that may violate it (g1)",
+            description="the share of pairs (of rows, for rules about single rows) that may violate the rule (g1)",
         ),
     ] = 0.0
 
@@ -75,14 +76,14 @@ class RuleEntry(BaseModel):
 
     @property
     def predicates(self) -> frozenset[Predicate]:
-        """The filter as predicates; none where there is no filter."""
+        """The filter as predicates; empty if there is no filter."""
         return parse_filter(self.filter) if self.filter else frozenset()
 
 
-def as_entry(rule: Rule | str | RuleEntry, nulls: str = "sql") -> RuleEntry:
-    """A rule in any form as an entry; a bare rule gets its own id and the given null policy."""
+def as_entry(rule: Rule | str | RuleEntry, nulls: str = Nulls.SQL) -> RuleEntry:
+    """A rule in any form as an entry, with an id from its text and the policy `nulls` if it has none of its own."""
     if isinstance(rule, RuleEntry):
-        return rule if "nulls" in rule.model_fields_set else rule.model_copy(update={"nulls": nulls})
+        return rule if "nulls" in rule.model_fields_set else rule.model_copy(update={"nulls": str(nulls)})
     if not isinstance(rule, str | Key | Fd | Ind | Order | Dc):
         raise RuleError(f"a rule is a text, a rule or an entry of a rule file, not {shown(rule)}")
     value = parse(rule) if isinstance(rule, str) else rule
@@ -90,32 +91,34 @@ def as_entry(rule: Rule | str | RuleEntry, nulls: str = "sql") -> RuleEntry:
     return RuleEntry.model_validate({"id": value.id, "rule": text, "nulls": nulls})
 
 
-def _whole(value: object) -> object:
-    """Keeps true and 1.0, which Python takes for 1, from being a version."""
+def _exact_version(value: object) -> object:
+    """Refuses true and 1.0 as a version; in Python both equal 1."""
     if isinstance(value, bool | float):
         raise ValueError("Input should be 1")  # noqa: TRY004 (pydantic turns only ValueError into a message)
     return value
 
 
 def require_distinct(entries: Iterable[RuleEntry], tables: Collection[str]) -> None:
-    """Refuses a rule that is given twice, with and without the name of the only table. Entries that were given ids of
-    their own, such as one rule with two filters, may share a rule."""
+    """Raises SameRule if two entries have the same rule, with or without the name of the only table.
+
+    Entries with explicit ids, such as one rule with two filters, may share a rule.
+    """
     first: dict[Rule, RuleEntry] = {}
     for entry in entries:
         if entry.id != entry.value.id:
             continue
-        other = first.setdefault(resolved(entry.value, tables), entry)
-        if other is not entry:
-            raise SameRule(other, entry)
+        earlier = first.setdefault(resolved(entry.value, tables), entry)
+        if earlier is not entry:
+            raise SameRule(earlier, entry)
 
 
 class SameRule(RuleError):
-    """Two entries of one rule."""
+    """Two entries with the same rule."""
 
     def __init__(self, first: RuleEntry, second: RuleEntry) -> None:
         self.first, self.second = first, second
         super().__init__(
-            f"`{second.rule}` is the same rule as `{first.rule}`, for there is only one table: leave one of them out"
+            f"`{second.rule}` is the same rule as `{first.rule}`, because there is only one table; remove one of them"
         )
 
 
@@ -124,10 +127,8 @@ class RuleFileModel(BaseModel):
 
     model_config = ConfigDict(extra="forbid", title="Holdfast rule file")
 
-    version: Annotated[Literal[1], BeforeValidator(_whole)] = 1
-    mask: Annotated[
-        list[str], Field(description="columns whose values are not shown to people: `ssn` or `people.ssn`")
-    ] = []
+    version: Annotated[Literal[1], BeforeValidator(_exact_version)] = 1
+    mask: Annotated[list[str], Field(description="columns whose values are never shown: `ssn` or `people.ssn`")] = []
     rules: list[RuleEntry] = []
 
 
@@ -157,7 +158,7 @@ class RuleFile:
 
     @property
     def mask(self) -> list[str]:
-        """Columns whose values are not shown."""
+        """The masked columns."""
         return list(self._document.get("mask") or [])
 
     def set_mask(self, columns: list[str]) -> None:
@@ -194,7 +195,7 @@ class RuleFile:
         return self.entries[self._index(id_or_text)]
 
     def add(self, rule: Rule | str, **fields: Any) -> RuleEntry:
-        """Appends a rule; one that is there already is an error, unless it gets an id of its own."""
+        """Appends a rule. A rule that the file already has is an error, unless `fields` has another id."""
         text = str(rule)
         (entry,) = _validated({"rules": [{"rule": text} | fields]}, self._place).rules
         if entry.id in self._ids or ("id" not in fields and entry.value in self._values):
@@ -208,7 +209,7 @@ class RuleFile:
         return entry
 
     def update(self, id_or_text: str, **fields: Any) -> None:
-        """Changes fields of one rule and leaves everything else as it was written."""
+        """Changes fields of one rule and keeps everything else as it was written."""
         index = self._index(id_or_text)
         record = self._document["rules"][index]
         changed = {"id": self.entries[index].id} | fields
@@ -226,8 +227,8 @@ class RuleFile:
         raise RuleError(f"{self._place}: there is no rule {shown(id_or_text)}")
 
     def place_of(self, id_or_text: str) -> str:
-        """Where a rule stands: `rules.yml, line 12`."""
-        return _where(self._document, self._index(id_or_text), self._place)
+        """The location of a rule: `rules.yml, line 12`."""
+        return _entry_place(self._document, self._index(id_or_text), self._place)
 
     def text(self) -> str:
         out = StringIO()
@@ -235,16 +236,16 @@ class RuleFile:
         return out.getvalue()
 
     def save(self, path: str | Path) -> None:
-        """Writes the file as a whole or not at all, durably."""
+        """Writes the file, atomically and durably."""
         replace_whole(Path(path), self.text().encode())
 
 
 def _entries(document: Any, place: str) -> list[RuleEntry]:
     entries = _validated(document, place).rules
-    seen: dict[str, int] = {}
+    first: dict[str, int] = {}
     for i, entry in enumerate(entries):
-        if seen.setdefault(entry.id, i) != i:
-            raise RuleError(f"{_where(document, i, place)}: the id {shown(entry.id)} is used twice")
+        if first.setdefault(entry.id, i) != i:
+            raise RuleError(f"{_entry_place(document, i, place)}: the id {shown(entry.id)} is used twice")
     return entries
 
 
@@ -253,23 +254,23 @@ def _validated(document: Any, place: str) -> RuleFileModel:
         raise RuleError(f"{place}: a rule file is a mapping with `version` and `rules`")
     records = document.get("rules")
     if not isinstance(records, list | None):
-        raise RuleError(f"{_line_of(document, 'rules', place)}: `rules` is a list")
+        raise RuleError(f"{_field_place(document, 'rules', place)}: `rules` is a list")
     entries = []
     for i, record in enumerate(records or []):
         try:
             entries.append(_entry(record))
         except HoldfastError as error:
-            raise RuleError(f"{_where(document, i, place)}: {_in_one_line(error)}") from None
+            raise RuleError(f"{_entry_place(document, i, place)}: {_in_one_line(error)}") from None
     try:
         head = RuleFileModel.model_validate({**document, "rules": []})
     except ValidationError as error:
         field = error.errors()[0]["loc"][0]
-        raise RuleError(f"{_line_of(document, field, place)}: {_wrong(error, RuleFileModel)}") from None
+        raise RuleError(f"{_field_place(document, field, place)}: {_problem(error, RuleFileModel)}") from None
     return head.model_copy(update={"rules": entries})
 
 
 def _entry(record: Any) -> RuleEntry:
-    """One rule of a file, with the id that it has or gets."""
+    """One rule of a file, with its id or one made from its text."""
     if not isinstance(record, dict) or "rule" not in record:
         raise RuleError("a rule is a mapping with at least `rule`, its text")
     fields = dict(record)
@@ -279,11 +280,11 @@ def _entry(record: Any) -> RuleEntry:
     try:
         return RuleEntry.model_validate(fields)
     except ValidationError as error:
-        raise RuleError(_wrong(error, RuleEntry)) from None
+        raise RuleError(_problem(error, RuleEntry)) from None
 
 
-def _wrong(error: ValidationError, model: type[BaseModel]) -> str:
-    """The first thing that is wrong with some fields."""
+def _problem(error: ValidationError, model: type[BaseModel]) -> str:
+    """The first problem that the model found."""
     first = error.errors(include_url=False)[0]
     field = ".".join(str(part) for part in first["loc"])
     if first["type"] == "extra_forbidden":
@@ -296,16 +297,16 @@ def _in_one_line(error: HoldfastError) -> str:
     return error.in_one_line if isinstance(error, ParseError) else str(error)
 
 
-def _where(document: Any, index: int, place: str) -> str:
-    """`rules.yml, line 12`; for a rule that was added since the file was read, its number."""
+def _entry_place(document: Any, index: int, place: str) -> str:
+    """`rules.yml, line 12`; for a rule added since the file was read, its number."""
     marks = getattr(document.get("rules"), "lc", None)
     if marks is None or index not in (marks.data or {}):
         return f"{place}, rule {index + 1}"
     return f"{place}, line {marks.item(index)[0] + 1}"
 
 
-def _line_of(document: Any, field: Any, place: str) -> str:
-    """The same of a field of the file itself."""
+def _field_place(document: Any, field: Any, place: str) -> str:
+    """The location of a top-level field: `rules.yml, line 1`."""
     marks = getattr(document, "lc", None)
     if marks is None or field not in (marks.data or {}):
         return place
@@ -313,7 +314,7 @@ def _line_of(document: Any, field: Any, place: str) -> str:
 
 
 def json_schema() -> dict[str, Any]:
-    """The published JSON Schema; `id` may be left out, it is then made from the rule."""
+    """The JSON Schema of the file. `id` is optional there, because it can be made from the rule."""
     schema = RuleFileModel.model_json_schema()
     schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
     schema["$defs"]["RuleEntry"]["required"] = ["rule"]
@@ -324,7 +325,7 @@ Rules = Iterable[Rule | str | RuleEntry] | RuleFile | RuleEntry | Rule | str | P
 
 
 def entries_of(rules: Rules) -> list[Rule | str | RuleEntry]:
-    """The rules to check: of a rule file, those that people have not turned down."""
+    """The rules to check; of a rule file, the accepted and suggested ones."""
     if isinstance(rules, Path) or (isinstance(rules, str) and rules.endswith((".yml", ".yaml"))):
         rules = RuleFile.load(rules)
     if isinstance(rules, RuleFile):

@@ -1,4 +1,4 @@
-"""Rules and violations in plain words, with the user's column names."""
+"""Rules and violations as English sentences, with the user's column names."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _IS = {
 
 
 def sentence(rule: Rule, rank: Rank = by_name, error: float = 0.0, where: str | None = None) -> str:
-    """A rule as a sentence; one that holds only nearly, or is about some rows only, says so.
+    """A rule as a sentence. It mentions the error of an approximate rule and the filter `where`.
 
     >>> from holdfast.rules.grammar import parse
     >>> sentence(parse("key(area, phone)"))
@@ -45,13 +45,12 @@ def sentence(rule: Rule, rank: Rank = by_name, error: float = 0.0, where: str | 
     >>> sentence(parse("orders: zip -> city"))
     'In orders, rows with the same zip have the same city.'
     """
-    doubt = f", nearly always (error {percent(error)})" if error else ""
-    return f"{_said(rule, rank, where)}{doubt}."
+    qualification = f", nearly always (error {percent(error)})" if error else ""
+    return f"{_claim_with_scope(rule, rank, where)}{qualification}."
 
 
 def standing(rule: Rule, count: int, rank: Rank = by_name, where: str | None = None) -> str:
-    """A rule as a sentence, with how many violations it has: of one that goes both ways, pairs of rows are half of
-    the violating ordered pairs.
+    """A rule as a sentence, with the number of its violations.
 
     >>> from holdfast.rules.grammar import parse
     >>> standing(parse("zip -> city"), 6)
@@ -59,20 +58,20 @@ def standing(rule: Rule, count: int, rank: Rank = by_name, where: str | None = N
     >>> standing(parse("key(id)"), 0, where="t.id > 5")
     'No two rows have the same id (only rows with t.id > 5); this holds.'
     """
-    said = _said(rule, rank, where)
+    claim = _claim_with_scope(rule, rank, where)
     if not count:
-        return f"{said}; this holds."
-    words = violations_in_words(rule, count)
-    one = words.startswith("1 ")
+        return f"{claim}; this holds."
+    violations = violations_in_words(rule, count)
+    is_single = violations.startswith("1 ")
     if isinstance(rule, Ind):
-        return f"{said}; {words} {'has' if one else 'have'} no partner."
+        return f"{claim}; {violations} {'has' if is_single else 'have'} no partner."
     if isinstance(rule, Dc) and rule.is_one_row:
-        return f"{said}; {words} {'does' if one else 'do'} not comply."
-    return f"{said}; {words} {'disagrees' if one else 'disagree'}."
+        return f"{claim}; {violations} {'does' if is_single else 'do'} not comply."
+    return f"{claim}; {violations} {'disagrees' if is_single else 'disagree'}."
 
 
 def violations_in_words(rule: Rule, count: int) -> str:
-    """So many violations, as people count them: `3 rows`; `2 pairs of rows`, where both orders of a pair violate it."""
+    """`3 rows` or `2 pairs of rows`. The two ordered pairs of a symmetric rule count as one pair."""
     if isinstance(rule, Ind) or (isinstance(rule, Dc) and rule.is_one_row):
         return counted(count, "row")
     dc = as_dc(rule)
@@ -86,8 +85,9 @@ def clash(
     values: Mapping[str, tuple[object, object | None]],
     same: Collection[str] | None = None,
 ) -> str:
-    """One violation as a sentence: what the two rows (or the row) have in the columns of the rule. `same`: in which
-    they agree, where the values shown do not tell.
+    """One violation as a sentence, with the values of its rows in the columns of the rule.
+
+    `same` names the columns in which the rows agree, if the shown values do not tell.
 
     >>> from holdfast.rules.grammar import parse
     >>> clash(parse("zip -> city"), 3, 7, {"zip": ("10115", "10115"), "city": ("Berlin", "Bonn")})
@@ -98,20 +98,20 @@ def clash(
         return f"Row {t} has {cells}, which {rule.right_table} does not have."
     if s is None:
         return f"Row {t} has {listed([f'{column} {value!r}' for column, (value, _) in values.items()])}."
-    alike = {column for column, (a, b) in values.items() if a == b} if same is None else set(same)
-    shared = [f"{column} ({a!r})" for column, (a, _) in values.items() if column in alike]
-    differ = [f"{column} {a!r} and {b!r}" for column, (a, b) in values.items() if column not in alike]
-    parts = [f"the same {listed(shared)}"] if shared else []
-    return f"Rows {t} and {s} have {', but '.join([*parts, listed(differ)] if differ else parts)}."
+    equal_columns = {column for column, (a, b) in values.items() if a == b} if same is None else set(same)
+    equal = [f"{column} ({a!r})" for column, (a, _) in values.items() if column in equal_columns]
+    different = [f"{column} {a!r} and {b!r}" for column, (a, b) in values.items() if column not in equal_columns]
+    parts = [f"the same {listed(equal)}"] if equal else []
+    return f"Rows {t} and {s} have {', but '.join([*parts, listed(different)] if different else parts)}."
 
 
-def _said(rule: Rule, rank: Rank, where: str | None = None) -> str:
-    """The claim, with the table that it is about where the rule names it, and the rows that it is about."""
+def _claim_with_scope(rule: Rule, rank: Rank, where: str | None = None) -> str:
+    """The claim of a rule, with its table, if the rule names it, and its filter."""
     claim = _claim(rule, rank) + (f" (only rows with {where})" if where else "")
     if rule.table is None or isinstance(rule, Ind):
         return claim
-    names_first = any(claim.startswith(f"{cell.column} ") for p in as_dc(rule).predicates for cell in p.cells)
-    return f"In {rule.table}, {claim if names_first else claim[0].lower() + claim[1:]}"
+    starts_with_column = any(claim.startswith(f"{cell.column} ") for p in as_dc(rule).predicates for cell in p.cells)
+    return f"In {rule.table}, {claim if starts_with_column else claim[0].lower() + claim[1:]}"
 
 
 def _claim(rule: Rule, rank: Rank) -> str:
@@ -128,63 +128,58 @@ def _claim(rule: Rule, rank: Rank) -> str:
 def _order(rule: Order, rank: Rank) -> str:
     if not rule.left:
         return f"No row has a larger {rule.right.column} than another"
-    end, marks = rule.right, sorted(rule.left, key=lambda mark: rank(mark.column))
-    if end.op is Op.EQ and all(mark.op is Op.EQ for mark in marks):
-        return f"Rows with the same {listed([mark.column for mark in marks])} have the same {end.column}"
+    right, marks = rule.right, sorted(rule.left, key=lambda mark: rank(mark.column))
+    if right.op is Op.EQ and all(mark.op is Op.EQ for mark in marks):
+        return f"Rows with the same {listed([mark.column for mark in marks])} have the same {right.column}"
     same = [mark.column for mark in marks if mark.op is Op.EQ]
-    others = [_beside(mark) for mark in marks if mark.op is not Op.EQ]
-    if not others and end.op is Op.LT:
-        return f"No two rows with the same {listed(same)} have values of {end.column} that can be compared"
+    others = [_comparison(mark) for mark in marks if mark.op is not Op.EQ]
+    if not others and right.op is Op.LT:
+        return f"No two rows with the same {listed(same)} have values of {right.column} that can be compared"
     if not others:
-        return f"Of two rows with the same {listed(same)}, none has a larger {end.column}"
+        return f"Of two rows with the same {listed(same)}, none has a larger {right.column}"
     start = f"Of two rows with the same {listed(same)}, one" if same else "A row"
-    return f"{start} with {listed(others)} than {'the other' if same else 'another'} has {_beside(end)}"
+    return f"{start} with {listed(others)} than {'the other' if same else 'another'} has {_comparison(right)}"
 
 
-def _beside(mark: Marked) -> str:
+def _comparison(mark: Marked) -> str:
     return _THAN_OTHER[mark.op].format(mark.column)
 
 
 def _toward_larger(rule: Dc) -> frozenset[Predicate]:
-    """Of the two mirror images the one that begins with what is larger."""
-    first = [p for p in sorted(rule.predicates, key=lambda p: p.sort_key(by_name)) if isinstance(p, Compare)]
-    ordered = [p.op for p in first if p.is_pair and p.op not in (Op.EQ, Op.NE)]
+    """The mirror image whose first ordered comparison says "larger"."""
+    comparisons = [p for p in sorted(rule.predicates, key=lambda p: p.sort_key(by_name)) if isinstance(p, Compare)]
+    ordered = [p.op for p in comparisons if p.is_pair and p.op not in (Op.EQ, Op.NE)]
     return rule.mirrored() if ordered and ordered[0] in (Op.LT, Op.LE) else rule.predicates
 
 
 def _pairwise(predicates: Iterable[Predicate], rank: Rank) -> str:
-    """What no two rows do."""
+    """The claim of a rule about two rows."""
     parts = sorted(predicates, key=lambda p: p.sort_key(rank))
-    beside = [p for p in parts if isinstance(p, Compare) and p.is_pair and _column_pair(p)[0] == _column_pair(p)[1]]
-    if len(beside) < len(parts):
+    pairs = [p for p in parts if isinstance(p, Compare) and p.is_pair and len({c.column for c in p.cells}) == 1]
+    if len(pairs) < len(parts):
         return _with_two_names(parts)
-    same, differ = ([p.left.column for p in beside if p.op is op] for op in (Op.EQ, Op.NE))
-    ordered = [_THAN_OTHER[p.op].format(p.left.column) for p in beside if p.op not in (Op.EQ, Op.NE)]
+    same, differ = ([p.left.column for p in pairs if p.op is op] for op in (Op.EQ, Op.NE))
+    ordered = [_THAN_OTHER[p.op].format(p.left.column) for p in pairs if p.op not in (Op.EQ, Op.NE)]
     if not ordered and not differ:
         return f"No two rows have the same {listed(same)}"
     if not ordered:
         *differ, last = differ
         if not same and not differ:
             return f"{last} is the same in every row"
-        return f"Rows{_alike(same, differ)} have the same {last}"
+        return f"Rows{_with_columns(same, differ)} have the same {last}"
     *first, last = ordered
-    of = f"Of two rows{_alike(same, differ)}"
-    return f"{of}, the one with {listed(first)} never has {last}" if first else f"{of}, none has {last}"
+    start = f"Of two rows{_with_columns(same, differ)}"
+    return f"{start}, the one with {listed(first)} never has {last}" if first else f"{start}, none has {last}"
 
 
-def _alike(same: Sequence[str], differ: Sequence[str]) -> str:
+def _with_columns(same: Sequence[str], differ: Sequence[str]) -> str:
     parts = [f" with the same {listed(same)}"] if same else []
     parts += [f" that differ in {listed(differ)}"] if differ else []
     return "".join(parts)
 
 
-def _column_pair(predicate: Compare) -> tuple[str, str]:
-    assert isinstance(predicate.right, Cell)
-    return predicate.left.column, predicate.right.column
-
-
 def _with_two_names(parts: Sequence[Predicate]) -> str:
-    """For rules that compare different columns of two rows: one row and the other are told apart."""
+    """The claim of a rule that compares different columns of two rows, as "one's" and "the other's"."""
     return f"There are no two rows of which {listed([_of_two(p) for p in parts])}"
 
 

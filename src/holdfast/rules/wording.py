@@ -1,4 +1,4 @@
-"""Small pieces of sentences."""
+"""Lists, counts and percentages for sentences."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def counted(count: int, one: str, many: str | None = None) -> str:
 
 
 def percent(share: float) -> str:
-    """Two digits, or whole numbers from ten percent on.
+    """A share in percent: two significant digits, whole numbers from ten percent on.
 
     >>> percent(0.0042), percent(0.314), percent(0)
     ('0.42 %', '31 %', '0 %')

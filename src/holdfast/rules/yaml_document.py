@@ -1,8 +1,9 @@
-"""YAML documents from anywhere: bounded in depth and in what their aliases repeat, with the line in every error."""
+"""Reads untrusted YAML: depth and alias expansion are bounded, and errors name the line."""
 
 from __future__ import annotations
 
 import warnings
+from enum import StrEnum
 from typing import Any
 
 from ruamel.yaml import YAML
@@ -11,13 +12,14 @@ from ruamel.yaml.constructor import ConstructorError, RoundTripConstructor
 from ruamel.yaml.error import MarkedYAMLError, ReusedAnchorWarning, YAMLError
 from ruamel.yaml.nodes import Node, ScalarNode
 from ruamel.yaml.reader import ReaderError
+from ruamel.yaml.representer import RoundTripRepresenter
 
 from holdfast.errors import RuleError, shown
 
 MAX_DEPTH = 50
-MAX_REPEATED = 100_000  # values that all aliases of a document stand for
+MAX_REPEATED = 100_000  # values that the aliases of a document expand to
 _MAX_MESSAGE = 300
-# What ruamel.yaml raises for tags that do not fit their values, such as `!!bool maybe`, besides its own errors.
+# ruamel.yaml also raises built-in errors, for tags that do not fit their values, such as `!!bool maybe`.
 _LIBRARY_ERRORS = (
     YAMLError,
     TypeError,
@@ -32,7 +34,7 @@ _TOO_DEEP = f"lists and mappings are nested more than {MAX_DEPTH} deep"
 
 
 def document_of(text: str, place: str) -> Any:
-    """The document of a text, with its comments; what is wrong with it is said in one line, with its line number.
+    """Parses a YAML text and keeps its comments. Errors are one line long and name the line of the text.
 
     >>> document_of("a: [1, 2]  # two", "f.yml")["a"]
     [1, 2]
@@ -54,9 +56,15 @@ def document_of(text: str, place: str) -> Any:
 
 
 def round_trip() -> YAML:
-    """Reads and writes YAML so that comments, order and layout survive."""
+    """A reader and writer that preserves comments, order and layout.
+
+    >>> import sys
+    >>> from holdfast.rules.nulls import Nulls
+    >>> round_trip().dump({"nulls": Nulls.SQL}, sys.stdout)
+    nulls: sql
+    """
     yaml = YAML()
-    yaml.Composer, yaml.Constructor = _BoundedComposer, _MarkedConstructor
+    yaml.Composer, yaml.Constructor, yaml.Representer = _BoundedComposer, _MarkedConstructor, _EnumRepresenter
     yaml.max_depth = MAX_DEPTH
     yaml.preserve_quotes = True
     yaml.width = 4096
@@ -65,7 +73,7 @@ def round_trip() -> YAML:
 
 
 class _BoundedComposer(Composer):
-    """Refuses documents whose aliases stand for more values than people write ("billion laughs")."""
+    """Refuses documents whose aliases expand to too many values ("billion laughs")."""
 
     def __init__(self, loader: Any = None) -> None:
         super().__init__(loader)
@@ -82,7 +90,7 @@ class _BoundedComposer(Composer):
         return a
 
     def _size(self, node: Node) -> int:
-        """How many values a node stands for. Each node is counted once, however often it is repeated."""
+        """The number of values that a node expands to. Results are cached, so each node is visited once."""
         if isinstance(node, ScalarNode):
             return 1
         if id(node) not in self._sizes:
@@ -92,7 +100,7 @@ class _BoundedComposer(Composer):
 
 
 class _MarkedConstructor(RoundTripConstructor):
-    """Says where a value is that cannot be read, such as the date 2026-99-99."""
+    """Adds the location to errors about unreadable values, such as the date 2026-99-99."""
 
     def construct_object(self, node: Node, deep: bool = False) -> Any:
         try:
@@ -105,11 +113,18 @@ class _MarkedConstructor(RoundTripConstructor):
             raise ConstructorError(None, None, problem, node.start_mark) from None
 
 
+class _EnumRepresenter(RoundTripRepresenter):
+    """Writes string enums, such as null policies, as plain strings."""
+
+
+_EnumRepresenter.add_multi_representer(StrEnum, lambda writer, value: writer.represent_str(str(value)))
+
+
 def _problem(error: MarkedYAMLError) -> str:
     problem = _in_one_line(error.problem or str(error))
     return _TOO_DEEP if problem.startswith("maximum depth") else problem
 
 
 def _in_one_line(text: str) -> str:
-    made = " ".join(text.split())
-    return made if len(made) <= _MAX_MESSAGE else f"{made[:_MAX_MESSAGE]}..."
+    line = " ".join(text.split())
+    return line if len(line) <= _MAX_MESSAGE else f"{line[:_MAX_MESSAGE]}..."

@@ -25,7 +25,7 @@ from holdfast.rules.limit import most_within
 from holdfast.rules.masks import Masks, Numbers, full, none, numbered, pack, unpack
 from holdfast.rules.operator import Op
 from holdfast.rules.predicate import Cell, Compare
-from holdfast.rules.ruleset import NO_CONCLUSION, RuleBlock
+from holdfast.rules.rule_block import NO_CONCLUSION, RuleBlock
 
 _AT_ONCE = 1 << 16  # constraints that are told between looks at the clock
 _ASKED = 256  # whether they can be violated, between looks at the clock

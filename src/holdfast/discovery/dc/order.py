@@ -24,7 +24,7 @@ from holdfast.rules.limit import most_within
 from holdfast.rules.masks import Masks, Numbers, among, distinct, full, has, mask_of, none, numbered, pack, unpack
 from holdfast.rules.operator import Op
 from holdfast.rules.rule import Marked
-from holdfast.rules.ruleset import RuleBlock
+from holdfast.rules.rule_block import RuleBlock
 
 _CONCLUSIONS = {True: (Op.LT, Op.EQ, Op.LE), False: (Op.EQ,)}  # the stronger ones first
 _NEEDED = {Op.LT: (Op.GE,), Op.LE: (Op.GE, Op.NE), Op.EQ: (Op.NE,)}  # atoms of the inverse

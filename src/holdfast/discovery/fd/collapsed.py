@@ -13,7 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from holdfast.rules.masks import Masks, Numbers, has, mask_of, none, numbered, unpack
-from holdfast.rules.ruleset import NO_CONCLUSION, RuleBlock, RuleSet
+from holdfast.rules.rule_block import NO_CONCLUSION, RuleBlock
+from holdfast.rules.ruleset import RuleSet
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,8 @@ from holdfast.discovery.fd.partitions import Partitions
 from holdfast.discovery.search_options import OF_ONE_TABLE
 from holdfast.executors.executor import Cancelled
 from holdfast.rules.rule import Fd
-from holdfast.rules.ruleset import RuleBlock, RuleSet
+from holdfast.rules.rule_block import RuleBlock
+from holdfast.rules.ruleset import RuleSet
 from holdfast.table.rows import Rows
 
 _SUPPORTED = 32  # rules between looks at the clock
