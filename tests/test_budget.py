@@ -334,8 +334,8 @@ def test_all_rules_as_far_as_there_is_time(tmp_path, capsys, monkeypatch):
     path = tmp_path / "wide.csv"
     rows = rng.integers(0, 4, (30, 9))
     path.write_text("\n".join([",".join("abcdefghi"), *(",".join(map(str, row)) for row in rows)]))
-    monkeypatch.setattr("holdfast.cli.discover._AT_ONCE", 5)
-    monkeypatch.setattr("holdfast.cli.discover._TELLING", 0.0)
+    monkeypatch.setattr("holdfast.cli.discover._RULES_PER_STEP", 5)
+    monkeypatch.setattr("holdfast.cli.discover._WORDING_SHARE", 0.0)
     assert status_of(["discover", str(path), "--kind", "fd", "--all", "--format", "csv"]) == 0
     out, err = capsys.readouterr()
     assert (

@@ -1,4 +1,4 @@
-"""The demo: generated orders and customers on embedded Spark, a landing directory, a rulebook that stays true."""
+"""`holdfast demo`: a stream of generated changes on embedded Spark, and a rulebook that follows it."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from holdfast.rules.rule import KINDS
 from holdfast.rules.sentence import sentence
 
 Record = dict[str, Any]
-_SIZES = {"key": 2, "fd": 2, "order": 1, "dc": 2}  # columns of a left side or a key, pairs of columns of a DC
-_LONG_AGO = 1_700_000_000  # the landing files' times: one second apart, in order
+_MAX_SIZES = {"key": 2, "fd": 2, "order": 1, "dc": 2}  # columns of a key or left side; column pairs of a DC
+_FIRST_FILE_TIME = 1_700_000_000  # the landing files are one second apart, in order
 
 
 def run_demo(out: Console, log: Console, rows: int, batches: int, seed: int, directory: Path | None) -> None:
-    """The main job: base load, change files through Structured Streaming, violations, sinks, summary."""
+    """Loads base tables, streams change files through Structured Streaming, and prints what was found."""
     from holdfast.pipeline.config import load_pipeline
     from holdfast.pipeline.session import running
     from holdfast.pipeline.stream import make_book, watch
@@ -41,15 +41,15 @@ def run_demo(out: Console, log: Console, rows: int, batches: int, seed: int, dir
         pipeline = load_pipeline(place / "pipeline.yml")
         log.print("starting Spark in this process", highlight=False)
         with running() as spark:
-            log.print(f"loading {rows:,} orders and their customers, checking {len(stream.rules)} rules")
+            log.print(f"loading {rows:,} orders and their customers; checking {len(stream.rules)} rules")
             make_book(pipeline, spark)
             with Rulebook.open(pipeline.book) as book:
                 _show_tables(out, book)
                 _show_found(out, book)
-            shown = Progress(out, changes, {entry.id: entry.rule for entry in book.entries})
+            progress = Progress(out, changes, {entry.id: entry.rule for entry in book.entries})
             log.print(f"following {batches} change files through Structured Streaming", highlight=False)
-            watch(pipeline, spark, shown)
-        shown.require_all()
+            watch(pipeline, spark, progress)
+        progress.require_all()
         _show_last_break(out, pipeline.book, changes)
         _show_summary(out, pipeline.book, place)
         _write_report(out, pipeline.book, None if directory is None else place)
@@ -69,7 +69,7 @@ def _directory(chosen: Path | None) -> Iterator[Path]:
 
 
 def _write(stream: GeneratedStream, place: Path, batches: int, size: int, log: Console) -> Iterator[GeneratedBatch]:
-    """Base tables, change files and the pipeline file; gives the batches."""
+    """Writes base tables, change files and the pipeline file; yields the batches."""
     (place / "base").mkdir()
     (place / "landing").mkdir()
     for name, table in stream.tables.items():
@@ -77,7 +77,7 @@ def _write(stream: GeneratedStream, place: Path, batches: int, size: int, log: C
     for batch in track(stream.batches(batches, size), "writing change files", batches, console=log, transient=True):
         file = place / "landing" / f"{batch.number:04d}.parquet"
         pq.write_table(batch.feed(), file)
-        os.utime(file, (_LONG_AGO + batch.number,) * 2)
+        os.utime(file, (_FIRST_FILE_TIME + batch.number,) * 2)
         yield batch
     pipeline = {
         "name": "demo",
@@ -85,7 +85,7 @@ def _write(stream: GeneratedStream, place: Path, batches: int, size: int, log: C
         "tables": {n: {"base": f"base/{n}.parquet", "key": list(key)} for n, key in stream.keys.items()},
         "rules": list(stream.rules),
         "kinds": list(KINDS),
-        "max_size": _SIZES,
+        "max_size": _MAX_SIZES,
         "source": {"kind": "files", "path": "landing", "files_per_batch": 1},
         "keep": batches + 1,
         "sinks": [{"kind": "parquet", "path": "told"}],
@@ -94,28 +94,34 @@ def _write(stream: GeneratedStream, place: Path, batches: int, size: int, log: C
 
 
 def _show_tables(out: Console, book: Rulebook) -> None:
-    shown = Table()
+    table = Table()
     for heading in ("table", "rows", "columns"):
-        shown.add_column(heading)
+        table.add_column(heading)
     for name, schema in book.schemas.items():
         columns = ", ".join(f"{column.name} {column.type_text}" for column in schema.columns)
-        shown.add_row(name, f"{book.count(name):,}", columns)
-    out.print(shown)
+        table.add_row(name, f"{book.count(name):,}", columns)
+    out.print(table)
 
 
 def _show_found(out: Console, book: Rulebook, most: int = 3) -> None:
-    """Some of the rules that were found without being asked for."""
+    """Prints some of the rules that discovery found by itself."""
     found = book.found()
-    names = {"key": "keys", "fd": "FDs", "ind": "inclusions", "order": "order dependencies", "dc": "denial constraints"}
+    names = {
+        "key": "keys",
+        "fd": "functional dependencies",
+        "ind": "inclusions",
+        "order": "order dependencies",
+        "dc": "denial constraints",
+    }
     counts = ", ".join(f"{len(found.of(kind)):,} {name}" for kind, name in names.items())
-    out.print(f"found {counts}, of up to 2 columns, such as:")
+    out.print(f"found {counts}, with up to 2 columns; for example:")
     for block in found.blocks:
         for rule, text, error, _ in block.shortest(most).with_details():
             out.print(f"  {text}: {sentence(rule, block.rank, error)}", highlight=False, markup=False)
 
 
 class Progress:
-    """A line for each batch, as it is done: what was planted in it, and what was found."""
+    """Prints a line for each applied batch: which breaks were planted in it, and which were found."""
 
     def __init__(self, out: Console, changes: list[GeneratedBatch], rules: dict[str, str]) -> None:
         self._out, self._rules = out, rules
@@ -125,19 +131,19 @@ class Progress:
     def __call__(self, record: Record, _: Record | None) -> None:
         batch = self._expected.pop(record["version"])
         rows = {what: sum(t[what] for t in record["tables"].values()) for what in ("inserted", "deleted", "updated")}
-        found = {self._rules[i]: counts for i, counts in record["violations"].items() if counts[0] or counts[1]}
+        changed = {self._rules[i]: counts for i, counts in record["violations"].items() if counts[0] or counts[1]}
         lines = [f"batch {batch.number:>3}: +{rows['inserted']:,} -{rows['deleted']:,} ~{rows['updated']:,} rows"]
         for planted in batch.breaks:
-            seen = found.get(planted.rule, [0])[0]
-            lines.append(f"  planted a break of `{planted.rule}`: found {seen:,} violations")
-            if not seen:
+            added = changed.get(planted.rule, [0])[0]
+            lines.append(f"  planted a break of `{planted.rule}`: found {added:,} violations")
+            if not added:
                 self._missed.append(planted.rule)
         for repaired in batch.repairs:
-            gone = found.get(repaired.rule, [0, 0])[1]
-            lines.append(f"  repaired `{repaired.rule}`: {gone:,} violations went")
-        added, removed = (sum(counts[i] for counts in record["rules"].values()) for i in (0, 1))
-        if added or removed:
-            lines.append(f"  found rules: {added:,} came, {removed:,} went")
+            removed = changed.get(repaired.rule, [0, 0])[1]
+            lines.append(f"  repaired `{repaired.rule}`: {removed:,} violations went away")
+        rules_added, rules_removed = (sum(counts[i] for counts in record["rules"].values()) for i in (0, 1))
+        if rules_added or rules_removed:
+            lines.append(f"  found rules: {rules_added:,} added, {rules_removed:,} removed")
         self._out.print("\n".join(lines), highlight=False, markup=False)
 
     def require_all(self) -> None:
@@ -147,17 +153,17 @@ class Progress:
 
 
 def _show_last_break(out: Console, book: str, changes: list[GeneratedBatch]) -> None:
-    """The violations that the last planted break brought, with their partner rows, as of that batch."""
+    """Explains the violations of the last planted break, as of its batch."""
     for batch in reversed(changes):
         for planted in batch.breaks:
-            with Rulebook.open(book, version=batch.number) as then:
+            with Rulebook.open(book, version=batch.number) as old_book:
                 out.print(f"as of batch {batch.number}:", highlight=False)
-                out.print(str(then.explain(planted.rule, limit=3)), highlight=False, markup=False)
+                out.print(str(old_book.explain(planted.rule, limit=3)), highlight=False, markup=False)
             return
 
 
 def _write_report(out: Console, book: str, place: Path | None) -> None:
-    """What a person would look at; it stays when a temporary directory goes."""
+    """Writes the HTML report to a directory that is kept."""
     if any(importlib.util.find_spec(name) is None for name in ("jinja2", "altair", "vl_convert")):
         out.print("no report: pip install 'holdfast-data[ui]'", highlight=False, markup=False)
         return
@@ -173,13 +179,16 @@ def _write_report(out: Console, book: str, place: Path | None) -> None:
 def _show_summary(out: Console, path: str, place: Path) -> None:
     with Rulebook.open(path) as book:
         counts = ", ".join(f"{book.count(name):,} {name}" for name in book.schemas)
-        standing = sum(book.count_violations(entry.id) > 0 for entry in book.entries)
-        out.print(f"reopened at version {book.version}: {counts}; {standing} of {len(book.entries)} rules violated")
+        violated = sum(book.count_violations(entry.id) > 0 for entry in book.entries)
+        out.print(f"reopened at version {book.version}: {counts}; {violated} of {len(book.entries)} rules violated")
         changes = book.rule_history().to_pylist()
-        out.print(f"{len(book.found()):,} found rules hold; {len(changes):,} came or went, the last ones:")
+        out.print(
+            f"{len(book.found()):,} found rules hold; {len(changes):,} were added or removed so far, the last ones:"
+        )
         for change in changes[-3:]:
             why = f" (rows {change['t']} and {change['s']})" if change["t"] else ""
             why = why or (f" (value {change['value']})" if change["value"] else "")
             out.print(f"  version {change['version']}: {change['change']} {change['rule']}{why}", highlight=False)
-    told = pq.read_table(place / "told" / "violations").num_rows if (place / "told" / "violations").exists() else 0
-    out.print(f"{told:,} violations that came or went were told to the Parquet sink, each once")
+    sink = place / "told" / "violations"
+    delivered = pq.read_table(sink).num_rows if sink.exists() else 0
+    out.print(f"{delivered:,} added and removed violations were told to the Parquet sink, each once")

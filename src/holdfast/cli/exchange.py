@@ -1,4 +1,4 @@
-"""`holdfast export` and `holdfast import`: rules to other tools, and from other programs."""
+"""`holdfast export` and `holdfast import`: exchange rules with other tools."""
 
 from __future__ import annotations
 
@@ -26,14 +26,16 @@ from holdfast.workflow.decisions import ACCEPTED
 
 def export_command(
     directory: Directory,
-    to: Annotated[str, typer.Option(help=f"The form: {', '.join(FORMS)}.", show_default=False)],
-    dialect: Annotated[str, typer.Option(help=f"For queries: {', '.join(DIALECTS)}.")] = "duckdb",
-    out: Annotated[Path | None, typer.Option(help="Write files into this directory; one alone goes to stdout.")] = None,
+    to: Annotated[str, typer.Option(help=f"The target: {', '.join(FORMS)}.", show_default=False)],
+    dialect: Annotated[str, typer.Option(help=f"The SQL dialect: {', '.join(DIALECTS)}.")] = "duckdb",
+    out: Annotated[
+        Path | None, typer.Option(help="Write the files to this directory. Default for a single file: stdout.")
+    ] = None,
     status: Annotated[
-        list[str] | None, typer.Option(help="Which rules: accepted (default), suggested. May be repeated.")
+        list[str] | None, typer.Option(help="Which rules: accepted (default) or suggested. Repeatable.")
     ] = None,
 ) -> None:
-    """Give rules to other tools: SQL, dbt, Great Expectations, DQX, Soda, an ODCS data contract, Metanome."""
+    """Export rules to other tools: SQL, dbt, Great Expectations, DQX, Soda, an ODCS data contract, Metanome."""
     with Rulebook.open(directory) as book:
         contract = Contract.of(book, directory.resolve().stem, status or [ACCEPTED])
     if not contract.entries:
@@ -45,26 +47,26 @@ def export_command(
         print_exact(next(iter(files.values())), end="")
         return
     if out is None:
-        raise HoldfastError(f"{len(files)} files: say where to, --out DIR ({', '.join(files)})")
+        raise HoldfastError(f"the export has {len(files)} files ({', '.join(files)}): add --out DIR")
     for place in write_files(files, out):
         print(place)
 
 
 def import_command(
-    file: Annotated[Path, typer.Argument(help="Denial constraints, a line each.", show_default=False)],
-    out: Annotated[Path | None, typer.Option(help="The rule file to write; stdout without it.")] = None,
+    file: Annotated[Path, typer.Argument(help="A file with one denial constraint per line.", show_default=False)],
+    out: Annotated[Path | None, typer.Option(help="The rule file to write. Default: stdout.")] = None,
 ) -> None:
-    """Read denial constraints as other programs write them, and print a rule file for --rules."""
-    made = RuleFile.empty()
+    """Convert the denial constraints of other programs to a rule file for --rules."""
+    rule_file = RuleFile.empty()
     for rule in read_dcs(file):
-        made.add(rule, description=sentence(rule))
+        rule_file.add(rule, description=sentence(rule))
     if out is None:
-        print_exact(made.text(), end="")
+        print_exact(rule_file.text(), end="")
         return
     if out.exists():
         raise HoldfastError(f"{out} exists already")
-    made.save(out)
-    print(f"{out}: {counted(len(made.entries), 'rule')}")
+    rule_file.save(out)
+    print(f"{out}: {counted(len(rule_file.entries), 'rule')}")
 
 
 COMMANDS: dict[str, Callable[..., Any]] = {"export": export_command, "import": import_command}

@@ -1,4 +1,4 @@
-"""`holdfast explain`: why a rule is violated, or what a row violates."""
+"""`holdfast explain`: why a rule is violated, or which rules a row violates."""
 
 from __future__ import annotations
 
@@ -29,22 +29,29 @@ _STYLES = {"clash": ("bold red", " ≠"), "same": ("bold", " ="), "other": ("dim
 
 def explain_command(
     directory: Directory,
-    rule: Annotated[str | None, typer.Argument(help="A rule, by id or text; any, not only those checked.")] = None,
-    row: Annotated[
-        str | None, typer.Option("--row", help="A row instead: its key (a,b for two columns), or #17: its id.")
+    rule: Annotated[
+        str | None, typer.Argument(help="The id or text of a rule. The rulebook need not check it.")
     ] = None,
-    table: Annotated[str | None, typer.Option(help="The row's table, where there are several.")] = None,
-    limit: Annotated[int, typer.Option(min=1, help="How many rows, causes and clashes.")] = 10,
+    row: Annotated[
+        str | None, typer.Option("--row", help="Explain a row instead: its key (a,b for two columns), or #17 (its id).")
+    ] = None,
+    table: Annotated[str | None, typer.Option(help="The table of the row, if there are several.")] = None,
+    limit: Annotated[int, typer.Option(min=1, help="List at most this many violations and causes.")] = 10,
     whole: Annotated[
-        bool, typer.Option("--whole", help="All columns of the rows, not only those of the rule.")
+        bool, typer.Option("--whole", help="Show all columns of the rows, not only those of the rule.")
     ] = False,
-    sql: Annotated[str | None, typer.Option(help="Print a query that finds them, for this dialect.")] = None,
+    sql: Annotated[
+        str | None, typer.Option(help="Print a query that finds the violations, in this SQL dialect.")
+    ] = None,
     format: Form = Format.TABLE,
 ) -> None:
-    """Say why a rule is violated, or what a row violates: partner rows side by side, causes, what to remove."""
+    """Explain why a rule is violated, or which rules a row violates.
+
+    Shows the violating rows side by side, the causes, and which rows to remove.
+    """
     announce()
     if (rule is None) == (row is None):
-        raise HoldfastError("explain a rule, or a row: holdfast explain DIR RULE, or holdfast explain DIR --row KEY")
+        raise HoldfastError("give either a rule or a row: holdfast explain DIR RULE, or holdfast explain DIR --row KEY")
     if format not in (Format.TABLE, Format.JSON):
         raise HoldfastError(f"explain prints table or json, not {format}")
     with Rulebook.open(directory) as book:
@@ -63,7 +70,7 @@ def explain_command(
 
 
 def _row_id(book: Rulebook, text: str, table: str, mask: Mask) -> int:
-    """The id of a row: given as #17, or found by its key."""
+    """The id of a row that is given as #17 or by its key."""
     if re.fullmatch("#[0-9]{1,18}", text):
         if book.row(table, int(text[1:])) is None:
             raise HoldfastError(f"{table} has no row {text}")
@@ -73,42 +80,42 @@ def _row_id(book: Rulebook, text: str, table: str, mask: Mask) -> int:
 
 
 def _explain_rule(look: Look, where: str | None, limit: int, mask: Mask, format: Format, whole: bool) -> None:
-    found, shown = look.explain(limit), look.page(0, limit)
+    explanation, violations = look.explain(limit), look.page(0, limit)
     if format is Format.JSON:
         causes = [
             {"rows": [mask.name(look.table, r) for r in rows], "pairs": pairs, "exact": exact}
             | {"remove": [mask.name(look.table, r) for r in remove]}
-            for rows, pairs, remove, exact in found.causes
+            for rows, pairs, remove, exact in explanation.causes
         ]
-        document = {"rule": found.rule, "count": look.count, "error": look.error}
-        document |= {"looked_at": found.looked_at, "causes": causes}
-        print(as_json(document | {"violations": [_record(v, look.table, mask) for v in shown]}))
+        document = {"rule": explanation.rule, "count": look.count, "error": look.error}
+        document |= {"looked_at": explanation.looked_at, "causes": causes}
+        print(as_json(document | {"violations": [_record(v, look.table, mask) for v in violations]}))
         return
     console = Console()
     console.print(standing(look.item.rule, look.count, where=where), highlight=False, markup=False)
     if not mask.hides_names(look.table) and look.count:
-        console.print(found.summary(), highlight=False, markup=False)
-    for violation in shown:
+        console.print(explanation.summary(), highlight=False, markup=False)
+    for violation in violations:
         _print(console, shown_violation(look.item.rule, look.table, violation, mask), whole)
 
 
 def _explain_row(book: Rulebook, row: int, table: str, limit: int, mask: Mask, format: Format, whole: bool) -> None:
-    found = book.row_violations(table, row, limit)
+    violated = book.row_violations(table, row, limit)
     if format is Format.JSON:
         rules = [
             {"rule": entry.rule, "count": count, "violations": [_record(v, table, mask) for v in violations]}
-            for entry, count, violations in found
+            for entry, count, violations in violated
         ]
         print(as_json({"row": row, "rules": rules}))
         return
     console = Console()
-    for entry, count, violations in found:
-        with_whom = "" if violations[0].s is None else f": with {counted(count, 'row')}"
-        console.print(f"{entry.rule}{with_whom}", highlight=False, markup=False)
+    for entry, count, violations in violated:
+        partners = "" if violations[0].s is None else f": with {counted(count, 'row')}"
+        console.print(f"{entry.rule}{partners}", highlight=False, markup=False)
         for violation in violations:
             _print(console, shown_violation(entry.value, table, violation, mask), whole)
-    if not found:
-        console.print(f"violates none of the {counted(len(book.entries), 'rule')} that are checked", highlight=False)
+    if not violated:
+        console.print(f"the row violates none of the {counted(len(book.entries), 'checked rule')}", highlight=False)
 
 
 def _record(violation: Violation, table: str, mask: Mask) -> Record:
@@ -118,7 +125,7 @@ def _record(violation: Violation, table: str, mask: Mask) -> Record:
 
 
 def _print(console: Console, shown: Shown, whole: bool) -> None:
-    """The two rows (or the one) as columns; cells that clash are marked."""
+    """Prints the rows of a violation as columns and marks the cells that clash."""
     console.print(shown.words, highlight=False, markup=False)
     table = Table("", *(f"row {name}" for name in shown.names), show_edge=False, pad_edge=False)
     for cell in shown.cells:

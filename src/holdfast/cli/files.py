@@ -1,4 +1,4 @@
-"""Files named on the command line, as tables."""
+"""Parses the arguments that name tables, keys, columns and types."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from holdfast.pipeline.config import EXECUTORS_ABOVE
 
 
 def tables_of(files: Sequence[str]) -> Any:
-    """A path for one file, {name: path} for several; a name is the file's stem, or given as name=path."""
+    """A path for one file, {name: path} for several. A table is named after its file, or as in name=path."""
     named: dict[str, Path] = {}
     for text in files:
         name, _, path = text.rpartition("=") if "=" in text and not Path(text).exists() else (Path(text).stem, "", text)
@@ -29,7 +29,7 @@ def tables_of(files: Sequence[str]) -> Any:
 
 
 def goes_to_spark(tables: Any, on: str) -> bool:
-    """Whether Spark checks these files: when told to, or when Parquet files have more rows than a process likes."""
+    """Whether to check these files on Spark: if asked to, or if Parquet files have too many rows for one process."""
     if on not in ("auto", "process", "spark"):
         raise HoldfastError(f"--on is auto, process or spark, not {on!r}")
     paths = list(tables.values()) if isinstance(tables, Mapping) else [tables]
@@ -38,7 +38,7 @@ def goes_to_spark(tables: Any, on: str) -> bool:
         raise HoldfastError("--on spark is for Parquet files; convert the others first")
     rows = sum(_rows_of(path) for path in paths) if parquet and on == "auto" else 0
     if rows > EXECUTORS_ABOVE:
-        print(f"holdfast: {rows:,} rows are more than {EXECUTORS_ABOVE:,}: checked on Spark", file=sys.stderr)
+        print(f"holdfast: {rows:,} rows are more than {EXECUTORS_ABOVE:,}: checking on Spark", file=sys.stderr)
     return on == "spark" or rows > EXECUTORS_ABOVE
 
 
@@ -64,7 +64,7 @@ def keys_of(texts: Sequence[str]) -> Any:
     if all("=" in text for text in texts):
         return {name: tuple(columns.split(",")) for name, _, columns in (text.partition("=") for text in texts)}
     if len(texts) > 1:
-        raise HoldfastError("with several keys each one names its table: --key orders=id --key customers=id")
+        raise HoldfastError("with several keys, name the table of each: --key orders=id --key customers=id")
     return tuple(texts[0].split(","))
 
 
@@ -73,27 +73,27 @@ def columns_of(texts: Sequence[str] | None) -> Any:
     named = {t: c.split(",") for t, e, c in (text.partition("=") for text in texts or ()) if e}
     plain = [name for text in texts or () if "=" not in text for name in text.split(",")]
     if named and plain:
-        raise HoldfastError("with several tables each list of columns names its table: orders=zip,city")
+        raise HoldfastError("with several tables, name the table of each list of columns: orders=zip,city")
     return named or plain or None
 
 
 def types_of(texts: Sequence[str]) -> dict[str, Any] | None:
     """`zip=text`, or `orders.zip=text` where there are several tables."""
-    made: dict[str, Any] = {}
+    types: dict[str, Any] = {}
     for text in texts:
         column, _, kind = text.rpartition("=")
         if not column:
             raise HoldfastError(f"{text!r}: a type is given as column=type, such as zip=text")
         table, _, name = column.rpartition(".")
         if table:
-            made.setdefault(table, {})[name] = kind
+            types.setdefault(table, {})[name] = kind
         else:
-            made[column] = kind
-    return made or None
+            types[column] = kind
+    return types or None
 
 
 def size_of(text: str) -> Sizes:
-    """`3`, or `none` for no limit."""
+    """`3`, `none` for no limit, or `default`."""
     if text == "none":
         return None
     if text == "default":

@@ -1,4 +1,4 @@
-"""`holdfast`: commands, exit statuses and where output goes (results to stdout, everything else to stderr)."""
+"""The `holdfast` command: its subcommands and exit statuses. Results go to stdout, everything else to stderr."""
 
 from __future__ import annotations
 
@@ -7,16 +7,21 @@ import os
 import signal
 import sys
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 import holdfast
-from holdfast.cli import books, exchange, pages, stewards
+from holdfast.cli import exchange, pages, stewards
+from holdfast.cli.apply import apply_command
+from holdfast.cli.check import check_command
 from holdfast.cli.discover import discover_command
 from holdfast.cli.doctor import EXTRAS
+from holdfast.cli.init import init_command
 from holdfast.cli.terminal import Console, plain
+from holdfast.cli.violations import violations_command
 from holdfast.cli.watch import watch_command
 from holdfast.errors import HoldfastError, concealed
 from holdfast.plain_text import plain_text
@@ -26,11 +31,11 @@ _EXTRA_OF = {module: extra for extra, modules in EXTRAS.items() for module in mo
 _ADVICE = {
     errno.ENOSPC: "free some space, then repeat the command",
     errno.EDQUOT: "free some space, then repeat the command",
-    errno.EROFS: "choose a place that can be written to",
+    errno.EROFS: "choose a directory that is not read-only",
     errno.EACCES: "check the permissions of the file and its directory",
     errno.EPERM: "check the permissions of the file and its directory",
     errno.ENOENT: "check the path; directories above it must exist",
-    errno.ENOTDIR: "check the path: a part of it is a file",
+    errno.ENOTDIR: "check the path: one of its directories is a file",
     errno.EISDIR: "name a file, not a directory",
     errno.EMFILE: "raise the limit of open files: ulimit -n",
 }
@@ -39,12 +44,12 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
-    help="Tells which rules hold on your data, and keeps that answer true while the data changes.",
+    help="Find the rules that hold on your data, and keep them true while the data changes.",
 )
 
 
-def _version(asked: bool) -> None:
-    if asked:
+def _version(is_asked: bool) -> None:
+    if is_asked:
         print(f"holdfast {holdfast.__version__}")
         raise typer.Exit
 
@@ -62,10 +67,10 @@ def _main(
 @plain
 def doctor(
     directory: Annotated[
-        Path | None, typer.Argument(help="A rulebook: also how far its sinks are.", show_default=False)
+        Path | None, typer.Argument(help="A rulebook, to show also how far its sinks are.", show_default=False)
     ] = None,
 ) -> None:
-    """Show what Holdfast found on this machine, and what to do about each missing thing."""
+    """Show what is installed on this machine, and how to get what is missing."""
     from holdfast.cli.doctor import examine, examine_book
 
     findings = examine() if directory is None else [*examine(), *examine_book(directory)]
@@ -81,51 +86,60 @@ def doctor(
 @app.command()
 @plain
 def demo(
-    rows: Annotated[int, typer.Option(min=100, help="Orders in the base table.")] = 20_000,
-    batches: Annotated[int, typer.Option(min=1, help="Change batches after it.")] = 20,
+    rows: Annotated[int, typer.Option(min=100, help="The number of orders to begin with.")] = 20_000,
+    batches: Annotated[int, typer.Option(min=1, help="The number of change batches.")] = 20,
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same data.")] = 0,
     directory: Annotated[
-        Path | None, typer.Option(help="Keep everything here; a temporary directory otherwise.")
+        Path | None, typer.Option(help="Keep all files in this directory. Default: a temporary one.")
     ] = None,
 ) -> None:
-    """Show the main job on embedded Spark: generated tables, a stream of change files, violations as they come."""
+    """Run an example on embedded Spark: generated tables, a stream of change files, and the violations they cause."""
     from holdfast.cli.demo import run_demo
 
     run_demo(Console(), Console(stderr=True), rows, batches, seed, directory)
 
 
-_COMMANDS = {"discover": discover_command} | books.COMMANDS | stewards.COMMANDS | exchange.COMMANDS
-_COMMANDS |= pages.COMMANDS
-for _name, _command in (_COMMANDS | {"watch": watch_command}).items():
+_COMMANDS: dict[str, Callable[..., Any]] = {
+    "discover": discover_command,
+    "check": check_command,
+    "init": init_command,
+    "apply": apply_command,
+    "violations": violations_command,
+    **stewards.COMMANDS,
+    **exchange.COMMANDS,
+    **pages.COMMANDS,
+    "watch": watch_command,
+}
+for _name, _command in _COMMANDS.items():
     app.command(name=_name)(plain(_command))
 
 
 def run(arguments: list[str] | None = None) -> None:
-    """The console script: runs a command and exits with the status that interface.md promises."""
+    """The console script: runs a command and exits with its status."""
     signal.signal(signal.SIGINT, _first_interrupt)
     status = status_of(arguments)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # only the end of the process is left to interrupt
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # nothing is left that an interrupt could end
     sys.exit(status)
 
 
-_said = False  # that it was interrupted
+_has_reported_interrupt = False
 
 
 def _first_interrupt(*_: object) -> None:
-    """Interrupts the command; whoever cannot wait until it has cleaned up ends the process by a second Ctrl-C."""
+    """Interrupts the command, which then cleans up. A second Ctrl-C ends the process at once."""
     signal.signal(signal.SIGINT, _second_interrupt)
     raise KeyboardInterrupt
 
 
 def _second_interrupt(*_: object) -> None:
-    if not _said:
+    if not _has_reported_interrupt:
         os.write(2, b"holdfast: interrupted\n")
     os._exit(INTERRUPTED)
 
 
 def _interrupted() -> int:
-    global _said
-    _said = True
+    global _has_reported_interrupt
+    _has_reported_interrupt = True
     print("holdfast: interrupted", file=sys.stderr, flush=True)
     return INTERRUPTED
 
@@ -138,11 +152,11 @@ def status_of(arguments: list[str] | None = None) -> int:
         return _refused(str(error))
     except KeyboardInterrupt:
         return _interrupted()
-    except BrokenPipeError:  # nobody reads on: `holdfast rules book | head`
+    except BrokenPipeError:  # the reader has stopped: `holdfast rules book | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return CUT_OFF
     except OSError as error:
-        return _refused(_of_system(error))
+        return _refused(_system_message(error))
     except ModuleNotFoundError as error:
         extra = _EXTRA_OF.get((error.name or "").partition(".")[0])
         if extra is None:
@@ -150,7 +164,7 @@ def status_of(arguments: list[str] | None = None) -> int:
         return _refused(f"this needs {(error.name or '').partition('.')[0]}: pip install 'holdfast-data[{extra}]'")
     except Exception as error:
         return _unexpected(error)
-    if code == INTERRUPTED:  # the option parser has caught it
+    if code == INTERRUPTED:  # the option parser caught the interrupt
         return _interrupted()
     return code if isinstance(code, int) else OK
 
@@ -160,15 +174,15 @@ def _refused(message: str) -> int:
     return BAD_INPUT
 
 
-def _of_system(error: OSError) -> str:
-    """What the operating system says, about which file, and what helps."""
+def _system_message(error: OSError) -> str:
+    """The message of the operating system, with the file and advice."""
     place = f"{error.filename}: " if error.filename is not None else ""
     advice = _ADVICE.get(error.errno or 0)
     return f"{place}{error.strerror or error}{f'; {advice}' if advice else ''}"
 
 
 def _unexpected(error: Exception) -> int:
-    """Usage errors come from the option parser and say how to call; anything else is ours."""
+    """Shows a usage error of the option parser; anything else is an internal error."""
     show, code = getattr(error, "show", None), getattr(error, "exit_code", None)
     if type(error).__name__ == "Abort":
         return _interrupted()

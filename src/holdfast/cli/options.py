@@ -1,4 +1,4 @@
-"""Options and arguments that several commands have."""
+"""Options and arguments that several commands share."""
 
 from __future__ import annotations
 
@@ -13,54 +13,85 @@ from holdfast.errors import HoldfastError
 
 VIOLATED = 1  # the exit status
 
-Files = Annotated[list[str], typer.Argument(help="Tables: files, or name=path.", show_default=False)]
-Directory = Annotated[Path, typer.Argument(help="The rulebook's directory.", show_default=False)]
+Files = Annotated[
+    list[str], typer.Argument(help="Tables: files, or name=path to name a table yourself.", show_default=False)
+]
+Directory = Annotated[Path, typer.Argument(help="The directory of the rulebook.", show_default=False)]
 RuleFileOption = Annotated[Path | None, typer.Option("--rules", help="A rule file (YAML).", show_default=False)]
 RuleOption = Annotated[
-    list[str] | None, typer.Option("--rule", help="A rule's text; may be repeated.", show_default=False)
+    list[str] | None, typer.Option("--rule", help="A rule, such as 'zip -> city'. Repeatable.", show_default=False)
 ]
-Key = Annotated[list[str] | None, typer.Option("--key", help="Columns that tell rows apart: id, a,b or table=id.")]
-Types = Annotated[list[str] | None, typer.Option("--type", help="A column's type: zip=text. May be repeated.")]
-Nulls = Annotated[str, typer.Option(help="How nulls compare: sql, equal or distinct.")]
-Form = Annotated[Format, typer.Option("--format", help="How results are printed.")]
+Key = Annotated[
+    list[str] | None,
+    typer.Option("--key", help="Columns that identify a row: id, or a,b; with several tables, orders=id."),
+]
+Types = Annotated[list[str] | None, typer.Option("--type", help="The type of a column: zip=text. Repeatable.")]
+Nulls = Annotated[
+    str,
+    typer.Option(
+        help="How nulls compare: sql (comparing with null is never true), equal (null equals null) or distinct "
+        "(null differs from everything)."
+    ),
+]
+Form = Annotated[Format, typer.Option("--format", help="The format of the output.")]
 SafeCells = Annotated[
-    bool, typer.Option("--safe-cells", help="In csv, an apostrophe before what a spreadsheet would take for a formula.")
+    bool,
+    typer.Option(
+        "--safe-cells", help="In csv, put an apostrophe before text that a spreadsheet would run as a formula."
+    ),
 ]
 Limit = Annotated[
     int | None, typer.Option(min=0, help="Violations listed for each rule.", show_default="5; 100 in json and csv")
 ]
-On = Annotated[str, typer.Option("--on", help="Where: auto (by size), process, or spark (Parquet files).")]
-Keep = Annotated[int, typer.Option(min=1, help="How many versions stay open to readers.")]
+On = Annotated[
+    str, typer.Option("--on", help="Where to check: process, spark (Parquet files only), or auto (by number of rows).")
+]
+Keep = Annotated[int, typer.Option(min=1, help="How many of the latest versions can still be opened.")]
 FollowedKinds = Annotated[
     list[str] | None,
-    typer.Option("--kind", help="A kind of rule to find and keep true: key, fd, ind, order, dc. May be repeated."),
+    typer.Option("--kind", help="A kind of rule to find and keep up to date: key, fd, ind, order or dc. Repeatable."),
 ]
-FoundNulls = Annotated[str, typer.Option(help="How nulls compare in rules that are found: equal, distinct or sql.")]
+FoundNulls = Annotated[
+    str, typer.Option(help="How nulls compare in the rules that discovery finds: equal, distinct or sql.")
+]
 FailOn = Annotated[
-    str, typer.Option("--fail-on", help="Exit with 1 for violations of this severity: error, warn, none.")
-]
-Suggest = Annotated[int, typer.Option(min=0, help="Most rules suggested of each kind and table; 0 for none.")]
+    str,
+    typer.Option("--fail-on", help="Exit with status 1 if a rule of this severity, or above, is violated: error, "
+                 "warn or none."),
+]  # fmt: skip
+Suggest = Annotated[int, typer.Option(min=0, help="Suggest at most this many rules of each kind and table; 0: none.")]
 Masked = Annotated[
-    list[str] | None, typer.Option(help="A column whose values are not shown to people: ssn or people.ssn. Repeatable.")
+    list[str] | None, typer.Option(help="A column whose values are never shown: ssn or people.ssn. Repeatable.")
 ]
 OnlyInserts = Annotated[
-    bool, typer.Option(help="A promise: what deletes or updates rows is refused, and inclusions need less memory.")
+    bool, typer.Option(help="Refuse batches that delete or update rows. Inclusions then need less memory.")
 ]
 Kinds = Annotated[
     list[str] | None,
-    typer.Option("--kind", help="A kind of rule to find (repeatable).", show_default=", ".join(DEFAULT_KINDS)),
+    typer.Option("--kind", help="A kind of rule to find. Repeatable.", show_default=", ".join(DEFAULT_KINDS)),
 ]
 DiscoveryNulls = Annotated[
-    str, typer.Option("--nulls", help="How nulls compare in discovered rules: equal, distinct or sql.")
+    str,
+    typer.Option(
+        "--nulls",
+        help="How nulls compare: equal (null equals null), distinct (null differs from everything) or sql (comparing "
+        "with null is never true).",
+    ),
 ]
 MaxError = Annotated[
-    float, typer.Option(min=0.0, max=1.0, help="Also rules that are wrong up to this share (0.01: one percent).")
+    float,
+    typer.Option(min=0.0, max=1.0, help="Also find rules with exceptions, up to this share (0.01: one percent)."),
 ]
 Measure = Annotated[
-    str | None, typer.Option("--error", help="How error is measured: g3 (rows to remove) or g1 (pairs).")
+    str | None,
+    typer.Option("--error", help="How --max-error counts exceptions: g3 (rows to remove) or g1 (pairs of rows)."),
 ]
 MaxSize = Annotated[
-    str, typer.Option(help="Most columns of a key, a left side or an inclusion; none: no limit. Default: 5, 5 and 1.")
+    str,
+    typer.Option(
+        help="The most columns of a key, of a rule's left side, or of one side of an inclusion; none: no limit. "
+        "Default: 5, 5 and 1."
+    ),
 ]
 
 Columns = Annotated[
@@ -68,23 +99,30 @@ Columns = Annotated[
     typer.Option("--columns", help="Only these columns: zip,city or orders=zip,city. Repeatable."),
 ]
 Exclude = Annotated[
-    list[str] | None, typer.Option("--exclude", help="Not these columns: note or orders=note. Repeatable.")
+    list[str] | None, typer.Option("--exclude", help="Without these columns: note or orders=note. Repeatable.")
 ]
 CrossColumns = Annotated[
-    bool, typer.Option(help="Whether denial constraints compare different columns, where these share values.")
+    bool, typer.Option(help="Let denial constraints compare different columns, if the columns share values.")
 ]
 EvidenceOf = Annotated[
-    str, typer.Option(help="For order and dc: all pairs of rows counted, some of them (lean), or auto.")
+    str,
+    typer.Option(
+        help="What order and dc rules are derived from: counted (all pairs of rows), lean (some pairs, less memory) or "
+        "auto."
+    ),
 ]
-Compare = Annotated[str, typer.Option(help="How inclusions compare values: typed (by kind), or all as text.")]
+Compare = Annotated[
+    str, typer.Option(help="How inclusions compare values: typed (numbers with numbers, dates with dates), or text.")
+]
 
 
 def listed(limit: int | None, format: Format) -> int:
-    """How many violations are listed: as many as were asked for, else a few for people and more for programs."""
+    """How many violations to list: the limit, or 5 for people and 100 for programs."""
     return limit if limit is not None else 5 if format is Format.TABLE else 100
 
 
 def fails(severities: set[str], fail_on: str) -> bool:
+    """Whether violations of rules of these severities give exit status 1."""
     levels = {"error": {"error"}, "warn": {"error", "warn"}, "none": set()}
     if fail_on not in levels:
         raise HoldfastError(f"--fail-on is error, warn or none, not {fail_on!r}")

@@ -1,4 +1,4 @@
-"""Results in the forms that people and programs read: table, json, csv, junit, sarif."""
+"""The output formats: table for people; json, csv, junit and sarif for programs."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ from rich.table import Table
 from holdfast.cli.terminal import Console, print_exact
 from holdfast.errors import HoldfastError
 from holdfast.plain_text import plain_text
+from holdfast.rules.rulefile import RuleEntry
 
 Record = dict[str, Any]
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")  # how a spreadsheet's formulas begin
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")  # a spreadsheet reads text that begins so as a formula
 _NUMBER = re.compile(r"[+-]?[0-9]+([.,][0-9]+)*([eE][+-]?[0-9]+)?")
 
 
@@ -35,7 +36,7 @@ class Format(StrEnum):
 
 @dataclass(frozen=True)
 class RuleResult:
-    """What a check found for one rule; pairs are lists of row names."""
+    """The violations of one rule. Each of `pairs` is a list of row names: [t] or [t, s]."""
 
     id: str
     rule: str
@@ -45,13 +46,17 @@ class RuleResult:
     error: float
     pairs: list[list[Any]]
 
+    @classmethod
+    def of(cls, entry: RuleEntry, count: int, error: float, pairs: list[list[Any]]) -> RuleResult:
+        return cls(entry.id, entry.rule, entry.value.kind, entry.severity, count, error, pairs)
+
     @property
     def truncated(self) -> bool:
         return len(self.pairs) < self.count
 
     def record(self) -> Record:
-        shown = {"id": self.id, "rule": self.rule, "kind": self.kind, "count": self.count, "error": self.error}
-        return shown | {"pairs": self.pairs, "truncated": self.truncated}
+        fields = {"id": self.id, "rule": self.rule, "kind": self.kind, "count": self.count, "error": self.error}
+        return fields | {"pairs": self.pairs, "truncated": self.truncated}
 
 
 def as_json(document: Record) -> str:
@@ -59,12 +64,12 @@ def as_json(document: Record) -> str:
 
 
 def json_text(document: Any, indent: int | None = None) -> str:
-    """JSON in ASCII: its values are exact, and nothing in it is a character that a terminal acts on."""
+    """JSON in ASCII: exact, and without characters that could control a terminal."""
     return json.dumps(document, default=str, indent=indent)
 
 
 def as_csv(records: Sequence[Record], columns: Sequence[str], safe: bool = False) -> str:
-    """A line for each record, after the header. With `safe`, what a spreadsheet would calculate gets an apostrophe.
+    """The header and a line for each record. `safe`: put an apostrophe before text that looks like a formula.
 
     >>> print(as_csv([{"a": "=1+1", "b": -1}, {"a": "-5", "b": None}], ["a", "b"], safe=True))
     a,b
@@ -75,13 +80,13 @@ def as_csv(records: Sequence[Record], columns: Sequence[str], safe: bool = False
 
 
 def csv_lines(records: Sequence[Record], columns: Sequence[str], safe: bool = False) -> list[str]:
-    """The same without the header."""
+    """A line for each record, without the header."""
     cells = [[record.get(column) for column in columns] for record in records]
     return [_csv_line([_safe_cell(value) for value in line] if safe else line) for line in cells]
 
 
 def _csv_line(cells: Sequence[Any]) -> str:
-    """One line; cells with line ends of any kind are quoted."""
+    """One line. Cells with line breaks of any kind are quoted."""
     out = io.StringIO()
     csv.writer(out, lineterminator="\r\n").writerow(cells)
     return out.getvalue().removesuffix("\r\n")
@@ -98,20 +103,20 @@ def print_csv(records: Sequence[Record], columns: Sequence[str], safe: bool = Fa
 
 
 def print_table(console: AnyConsole, title: str, records: Sequence[Record], columns: Sequence[str]) -> None:
-    shown = Table()
+    table = Table()
     for column in columns:
         numeric = all(isinstance(r.get(column), int | float) for r in records) and bool(records)
-        shown.add_column(column, justify="right" if numeric else "left", overflow="fold")
+        table.add_column(column, justify="right" if numeric else "left", overflow="fold")
     for record in records:
-        shown.add_row(*(_cell(record.get(column)) for column in columns))
+        table.add_row(*(_cell(record.get(column)) for column in columns))
     console.print(plain_text(title), highlight=False, markup=False)
-    console.print(shown)
+    console.print(table)
 
 
 def print_records(
     name: str, records: Sequence[Record], columns: Sequence[str], format: Format, safe_cells: bool = False
 ) -> None:
-    """As table, json or csv."""
+    """Prints records as table, json or csv."""
     if format is Format.JSON:
         print(as_json({name: [{c: r.get(c) for c in columns} for r in records]}))
     elif format is Format.CSV:
@@ -131,7 +136,7 @@ def _cell(value: Any) -> str:
 
 
 def as_junit(results: Sequence[RuleResult]) -> str:
-    """One test case for each rule; a violated rule is a failure."""
+    """JUnit XML: a test case for each rule, failed if the rule is violated."""
     failures = sum(1 for r in results if r.count)
     lines = [
         '<?xml version="1.0" encoding="UTF-8"?>',
@@ -147,7 +152,7 @@ def as_junit(results: Sequence[RuleResult]) -> str:
 
 
 def as_sarif(results: Sequence[RuleResult], files: Sequence[str], version: str) -> str:
-    """SARIF 2.1.0: one result for each violated rule."""
+    """SARIF 2.1.0: a result for each violated rule."""
     levels = {"error": "error", "warn": "warning", "info": "note"}
     location = [{"physicalLocation": {"artifactLocation": {"uri": file}}} for file in files]
     run = {

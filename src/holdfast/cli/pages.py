@@ -1,4 +1,4 @@
-"""`holdfast report` and `holdfast serve`."""
+"""`holdfast report` and `holdfast serve`: a rulebook as HTML."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ _COLUMNS = ["id", "kind", "rule", "status", "severity", "owner", "violations", "
 def report_command(
     directory: Directory,
     out: Annotated[
-        Path | None, typer.Option(help="The file, .html or .csv; <DIR>.html beside the rulebook without it.")
+        Path | None, typer.Option(help="The file to write, .html or .csv. Default: <DIR>.html beside the rulebook.")
     ] = None,
     safe_cells: Annotated[
-        bool, typer.Option(help="In .csv, an apostrophe before what a spreadsheet would take for a formula.")
+        bool, typer.Option(help="In .csv, put an apostrophe before text that a spreadsheet would run as a formula.")
     ] = True,
 ) -> None:
-    """Write one HTML file about a rulebook: summary, top violations, rules, foreign keys, timeline.
+    """Write a report about a rulebook as one HTML file: summary, top violations, rules, foreign keys, timeline.
 
-    With a name that ends in .csv, a table of the rules that people decided about: status, violations, sentence.
+    If the name ends in .csv, the report is a table of the accepted, suggested, rejected and retired rules.
     """
     announce()
     place = out or directory.resolve().with_suffix(".html")
@@ -45,11 +45,12 @@ def report_command(
 
 def serve_command(
     directory: Directory,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="The port on 127.0.0.1; 0 for any that is free.")] = 8733,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="The port on 127.0.0.1; 0: any free port.")] = 8733,
 ) -> None:
-    """Show a rulebook in the browser, on this machine only; also while a stream writes it. Ctrl-C ends it.
+    """Show a rulebook in the browser, on this machine only. Ctrl-C ends it.
 
-    The printed address has a token, without which rules cannot be accepted or rejected.
+    The pages follow a stream that writes the rulebook. To accept or reject rules, open the printed address: it has a
+    token that this needs.
     """
     require_ui("serve")
     from holdfast.web.server import serve

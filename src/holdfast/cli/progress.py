@@ -1,4 +1,4 @@
-"""How far long work is, on stderr."""
+"""Progress bars on stderr."""
 
 from __future__ import annotations
 
@@ -24,16 +24,25 @@ from holdfast.rules.masks import distinct, none
 from holdfast.violations.detect import Progress
 from holdfast.warm import is_warm
 
+_STEPS = {  # the steps of a search in the words of a user
+    "encoding": "reading values",
+    "reducing agree-sets": "summarising the comparison of rows",
+    "inverting": "deriving keys and functional dependencies",
+    "inverting order dependencies": "deriving order dependencies",
+    "searching": "searching for rules with exceptions",
+    "looking for violations": "verifying rules",
+}
+
 
 @contextmanager
 def progress_bar(what: str) -> Iterator[Progress]:
-    """A bar on stderr for work that takes a while; none where stderr is not a terminal."""
+    """A bar for indexing rows. Shows nothing if stderr is not a terminal."""
     console = Console(stderr=True)
     columns = (
         TextColumn(what),
         BarColumn(),
         MofNCompleteColumn(),
-        TextColumn("rows in indexes"),
+        TextColumn("rows indexed"),
         TimeRemainingColumn(),
     )
     with Bar(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
@@ -42,17 +51,25 @@ def progress_bar(what: str) -> Iterator[Progress]:
 
 
 def announce() -> None:
-    """Says that the first use takes a while, and loads what all kernels need: start-up is no part of a time budget."""
+    """Announces that the first run compiles, and loads the compiler, so that a time budget does not pay for it."""
     if not is_warm():
-        print("holdfast: compiling the kernels once, about half a minute", file=sys.stderr, flush=True)
+        print(
+            "holdfast: compiling the kernels for the first run, about half a minute",
+            file=sys.stderr,
+            flush=True,
+        )
     distinct(none(1))
 
 
 @contextmanager
 def discovery_bar() -> Iterator[SearchProgress]:
-    """What is being done, and how far it is, on stderr."""
+    """A bar for a search: the current step and how far it is. Shows nothing if stderr is not a terminal."""
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
     console = Console(stderr=True)
     with Bar(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task("reading", total=1.0)
-        yield lambda what, share: bar.update(task, description=escape(plain_text(what)), completed=share)
+
+        def show(step: str, share: float) -> None:
+            bar.update(task, description=escape(plain_text(_STEPS.get(step, step))), completed=share)
+
+        yield show

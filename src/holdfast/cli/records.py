@@ -1,4 +1,4 @@
-"""Rules that were found, for people."""
+"""Found rules as records to print."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ from holdfast.rules.ruleset import RuleSet
 from holdfast.rules.sentence import sentence
 
 
-def every_record(rules: RuleSet, most: int | None = None) -> list[Record]:
-    """The rules for people, of each kind and table the shortest first; at most so many of each."""
-    made: list[Record] = []
+def every_record(rules: RuleSet) -> list[Record]:
+    """All rules, of each kind and table the shortest first."""
+    sorted_records: list[Record] = []
     for block in rules.blocks:
-        chosen = block if most is None else block.shortest(most)
         records: list[Record] = [
             {
                 "id": rule.id,
@@ -22,8 +21,8 @@ def every_record(rules: RuleSet, most: int | None = None) -> list[Record]:
                 "support": support,
                 "sentence": sentence(rule, block.rank, error),
             }
-            for rule, text, error, support in chosen.with_details()
+            for rule, text, error, support in block.with_details()
         ]
-        sizes = {rule.id: size for rule, size in zip(chosen, chosen.sizes().tolist(), strict=True)}
-        made += sorted(records, key=lambda record: (sizes[record["id"]], record["text"]))
-    return made
+        sizes = {rule.id: size for rule, size in zip(block, block.sizes().tolist(), strict=True)}
+        sorted_records += sorted(records, key=lambda record: (sizes[record["id"]], record["text"]))
+    return sorted_records

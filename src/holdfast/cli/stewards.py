@@ -1,4 +1,4 @@
-"""The commands for who looks after rules: rules (accept, reject, retire, ...) and history."""
+"""`holdfast rules` and `holdfast history`: decide about rules, and see what happened to them."""
 
 from __future__ import annotations
 
@@ -31,55 +31,57 @@ from holdfast.workflow.decisions import ACCEPTED, REJECTED, RETIRED, SUGGESTED, 
 from holdfast.workflow.history import History
 from holdfast.workflow.masking import Mask
 
-FOUND = "found"  # the status of rules that nobody decided about
+FOUND = "found"  # the status of rules without a decision
 STATUS = (ACCEPTED, SUGGESTED, REJECTED, RETIRED, FOUND)
-_HISTORY = ["version", "batch", "when", "rows", "rules", "violations", "now"]
-_STATUS = {"accept": ACCEPTED, "reject": REJECTED, "retire": RETIRED}
-_ACTIONS = (*_STATUS, "suggest", "baseline", "mask", "unmask")
-_BAR = 40  # characters of a chart
+_HISTORY_COLUMNS = ["version", "batch", "when", "rows", "rules", "violations", "now"]
+_STATUS_AFTER = {"accept": ACCEPTED, "reject": REJECTED, "retire": RETIRED}
+_ACTIONS = (*_STATUS_AFTER, "suggest", "baseline", "mask", "unmask")
+_MAX_BAR = 40  # characters
 
 
 def rules_command(
     words: Annotated[
         list[str],
         typer.Argument(
-            help="DIR: list its rules. Or `accept DIR RULE...`, `reject`, `retire`, `baseline` (violations of accepted "
-            "rules are known from now on), `suggest DIR`; a rule by id or text. `mask DIR COLUMN...`: values of these "
-            "columns are not shown any more; `unmask`.",
+            help="`DIR` lists the rules. `accept DIR RULE...`, `reject`, `retire` decide about rules, by id or text. "
+            "`baseline DIR [RULE...]` records the current violations as known. `suggest DIR` suggests found rules. "
+            "`mask DIR COLUMN...` hides the values of columns, `unmask` shows them again.",
             metavar="[accept|reject|retire|baseline|suggest|mask|unmask] DIR [RULE|COLUMN...]",
             show_default=False,
         ),
     ],
     severity: Annotated[str | None, typer.Option(help="With accept: error, warn or info.")] = None,
-    owner: Annotated[str | None, typer.Option(help="With accept: who looks after the rule.")] = None,
+    owner: Annotated[str | None, typer.Option(help="With accept: the owner of the rule.")] = None,
     tolerance: Annotated[
         float | None,
-        typer.Option(min=0.0, max=1.0, help="With accept: the share of pairs (or rows) that may violate it (g1)."),
+        typer.Option(
+            min=0.0, max=1.0, help="With accept: the share of pairs of rows (or of rows) that may violate it."
+        ),
     ] = None,
     status: Annotated[
-        str | None, typer.Option(help="List only: accepted, suggested, rejected, retired, found.")
+        str | None, typer.Option(help="List only rules that are accepted, suggested, rejected, retired or found.")
     ] = None,
     format: Form = Format.TABLE,
-    version: Annotated[int | None, typer.Option(help="As of this version, if it is kept.", show_default=False)] = None,
-    every: Annotated[
-        bool, typer.Option("--all", help="All rules that were found, not only those worth reading.")
-    ] = False,
+    version: Annotated[
+        int | None, typer.Option(help="List the rules as of this version, if it is kept.", show_default=False)
+    ] = None,
+    every: Annotated[bool, typer.Option("--all", help="List all found rules, not only those worth reading.")] = False,
     safe_cells: SafeCells = False,
 ) -> None:
     """List the rules of a rulebook, or decide about them.
 
-    Decisions are in the rulebook's file rules.yml, which may be edited too. A rejected rule is never suggested again.
+    Decisions are in the file rules.yml of the rulebook; you may also edit it. A rejected rule is never suggested again.
     """
     if words[0] not in _ACTIONS:
         if len(words) > 1:
             raise HoldfastError(f"{words[0]} is not one of {', '.join(_ACTIONS)}")
         _list(Path(words[0]), status, format, version, every, safe_cells)
         return
-    action, *rest = words
-    if not rest:
+    action, *arguments = words
+    if not arguments:
         raise HoldfastError(f"say which rulebook: holdfast rules {action} DIR")
     fields = {"severity": severity, "owner": owner, "tolerance": tolerance}
-    _decide(action, Path(rest[0]), rest[1:], fields)
+    _decide(action, Path(arguments[0]), arguments[1:], fields)
 
 
 def _decide(action: str, directory: Path, rules: list[str], fields: Record) -> None:
@@ -92,20 +94,20 @@ def _decide(action: str, directory: Path, rules: list[str], fields: Record) -> N
             return
         if action == "suggest":
             with deciding(book) as decisions:
-                made = decisions.suggest(book.best(), book.discovery_nulls)
-            print(f"{counted(len(made), 'rule')} suggested")
+                suggested = decisions.suggest(book.best(), book.discovery_nulls)
+            print(f"{counted(len(suggested), 'rule')} suggested")
             return
         if not rules:
             raise HoldfastError(f"say which rules to {action}: by id or text")
         with deciding(book) as decisions:
-            entries = [decisions.decide(rule, _STATUS[action], book=book, **fields) for rule in rules]
+            entries = [decisions.decide(rule, _STATUS_AFTER[action], book=book, **fields) for rule in rules]
         for entry in entries:
             print(f"{entry.status}: {entry.id} {entry.rule}")
         _adopt_now(book)
 
 
 def _mask(book: Rulebook, action: str, columns: list[str]) -> None:
-    """Hides the values of columns from people, or shows them again: in the manifest, and in rules.yml."""
+    """Hides the values of columns, or shows them again. Changes both the manifest and rules.yml."""
     if not columns:
         raise HoldfastError(f"say which columns to {action}: ssn, or people.ssn for one table")
     with deciding(book) as decisions:
@@ -120,11 +122,11 @@ def _mask(book: Rulebook, action: str, columns: list[str]) -> None:
 
 
 def _adopt_now(book: Rulebook) -> None:
-    """Lets decisions count at once, unless another process writes: then they do with its next batch."""
+    """Makes decisions take effect at once. If the rulebook cannot be written now, the next batch does it."""
     try:
         version = adopt(book)
     except StoreError as error:
-        print(f"holdfast: counts with the next batch of who writes the rulebook now ({error})", file=sys.stderr)
+        print(f"holdfast: saved in rules.yml; takes effect with the next batch, because now {error}", file=sys.stderr)
         return
     if version is not None:
         print(f"version {version} checks {counted(len(book.entries), 'rule')}")
@@ -134,10 +136,10 @@ def _record_baseline(book: Rulebook, rules: list[str]) -> None:
     if book.path is None:
         raise StoreError("a baseline needs a rulebook in a local directory")
     chosen = [book.entry(rule).id for rule in rules] or [entry.id for entry in book.entries]
-    known = Baseline.of(book).record(book, chosen)
-    known.save(book.path / BASELINE)
+    baseline = Baseline.of(book).record(book, chosen)
+    baseline.save(book.path / BASELINE)
     for id_ in chosen:
-        print(f"{book.entry(id_).rule}: {counted(known.count(id_), 'violation')} known")
+        print(f"{book.entry(id_).rule}: {counted(baseline.count(id_), 'violation')} known")
 
 
 def _list(
@@ -148,20 +150,20 @@ def _list(
     with Rulebook.open(directory, version=version) as book:
         found = book.found()
         lines = lines_of(book) if version is None else []
-        records = [_line_record(line) for line in lines if _stands(line, found, book)]
+        records = [_line_record(line) for line in lines if _is_current(line, found, book)]
         if version is not None:
             records = [_entry_record(book, entry) for entry in book.entries]
-        known = {entry.value.id for entry in book.entries} if version is not None else Decisions.of(book).rule_ids
+        decided = {entry.value.id for entry in book.entries} if version is not None else Decisions.of(book).rule_ids
         best = every_record(found) if every else [ranked.record() for ranked in book.best(DEFAULT_MOST)]
         records += [
             {"id": r["id"], "kind": r["kind"], "rule": r["text"], "status": FOUND, "nulls": book.discovery_nulls}
             | {"sentence": r["sentence"], "error": r["error"]}
             for r in best
-            if r["id"] not in known
+            if r["id"] not in decided
         ]
     chosen = [record for record in records if status is None or record["status"] == status]
     if not every and len(found) > len(best):
-        print(f"holdfast: the best {len(best)} of {len(found):,} rules that were found; --all: all", file=sys.stderr)
+        print(f"holdfast: the best {len(best)} of {len(found):,} found rules (--all: all)", file=sys.stderr)
     columns = [
         "id",
         "kind",
@@ -188,12 +190,12 @@ def _violations(record: Record) -> str:
     return f"{record['violations']:,}{known}"
 
 
-def _stands(line: Line, found: RuleSet, book: Rulebook) -> bool:
-    """Whether it is to be listed: not a suggestion of which the book knows that it no longer holds."""
-    followed = found.of(line.kind)
-    if line.status != SUGGESTED or not len(followed):
+def _is_current(line: Line, found: RuleSet, book: Rulebook) -> bool:
+    """Whether to list a line: yes, except a suggestion that the book found to hold no longer."""
+    found_of_kind = found.of(line.kind)
+    if line.status != SUGGESTED or not len(found_of_kind):
         return True
-    return any(rule in followed for rule in forms(parse(line.rule), book.schemas))
+    return any(rule in found_of_kind for rule in forms(parse(line.rule), book.schemas))
 
 
 def _line_record(line: Line) -> Record:
@@ -208,16 +210,19 @@ def _entry_record(book: Rulebook, entry: RuleEntry) -> Record:
 
 def history_command(
     directory: Directory,
-    rule: Annotated[str | None, typer.Option("--rule", help="Only this rule, by id or text: events and trend.")] = None,
-    events: Annotated[bool, typer.Option("--events", help="What happened to each rule, not only counts.")] = False,
-    chart: Annotated[bool, typer.Option("--chart", help="Violations after each version, as a chart.")] = False,
-    quarantined: Annotated[bool, typer.Option("--quarantined", help="What was quarantined, and why.")] = False,
+    rule: Annotated[
+        str | None, typer.Option("--rule", help="Show the events of one rule, by id or text, and its trend.")
+    ] = None,
+    events: Annotated[bool, typer.Option("--events", help="Show what happened to each rule, not only counts.")] = False,
+    chart: Annotated[bool, typer.Option("--chart", help="Show the violations after each version as a chart.")] = False,
+    quarantined: Annotated[bool, typer.Option("--quarantined", help="Show the quarantined rows, and why.")] = False,
     format: Form = Format.TABLE,
     safe_cells: SafeCells = False,
 ) -> None:
-    """Show what each batch did: rows, rules that came and went, violations; or the history of a rule.
+    """Show what each batch added and removed: rows, found rules, violations; or the history of a rule.
 
-    Rules are born, broken (by which rows), generalised, specialised; weakened or improved as violations come and go.
+    Events of a rule: born (found), broken (by which rows), generalised or specialised (a shorter or longer rule holds
+    instead); weakened or improved (more or fewer violations).
     """
     with Rulebook.open(directory) as book:
         if quarantined:
@@ -226,7 +231,9 @@ def history_command(
             return
         history = History(book)
         if rule is not None and not _knows(book, history, rule):
-            raise HoldfastError(f"nothing is known of the rule {shown(rule)}; holdfast rules {directory} lists them")
+            raise HoldfastError(
+                f"the rulebook does not know the rule {shown(rule)}; holdfast rules {directory} lists them"
+            )
         if chart:
             _chart(history, rule)
             return
@@ -235,7 +242,7 @@ def history_command(
             return
         if format is Format.TABLE:
             lines = [_line(record) for record in history.counts()]
-            columns = [*_HISTORY, "schema"] if any(line["schema"] for line in lines) else _HISTORY
+            columns = [*_HISTORY_COLUMNS, "schema"] if any(line["schema"] for line in lines) else _HISTORY_COLUMNS
             print_records("history", lines, columns, format, safe_cells)
             return
         records = book.history().to_pylist()
@@ -262,7 +269,7 @@ def _is_found(book: Rulebook, rule: str) -> bool:
 
 
 def _line(record: Record) -> Record:
-    """A version in few columns."""
+    """A version as a row of the table."""
     return {
         "version": record["version"],
         "batch": "" if record["batch"] == "None" else record["batch"],
@@ -284,13 +291,13 @@ def _print_events(book: Rulebook, history: History, rule: str | None, format: Fo
     if format is Format.TABLE:
         records = [r | {"time": _when(r["time"]), "batch": "" if r["batch"] == "None" else r["batch"]} for r in records]
     columns = ["version", "batch", "time", "what", "rule", "by", "into"]
-    shown_columns = columns if format is Format.TABLE else [*columns, "id", "kind"]
-    print_records("events", records, shown_columns, format, safe_cells)
+    columns = columns if format is Format.TABLE else [*columns, "id", "kind"]
+    print_records("events", records, columns, format, safe_cells)
     if rule is not None and _is_checked(book, rule):
         points = history.trend(rule)
         held, breaks = history.stability(rule)
-        quiet = f"without violations in {round(held * len(points))} of {counted(len(points), 'version')}"
-        print(f"{quiet}; broke {counted(breaks, 'time')}", file=sys.stderr)
+        versions = f"{round(held * len(points))} of {counted(len(points), 'version')}"
+        print(f"without violations in {versions}; broken {counted(breaks, 'time')}", file=sys.stderr)
 
 
 def _is_checked(book: Rulebook, rule: str) -> bool:
@@ -307,7 +314,7 @@ def _chart(history: History, rule: str | None) -> None:
         points = [(p.version, p.time, p.violations) for p in history.trend(rule)]
     most = max((count for _, _, count in points), default=0)
     for version, time, count in points:
-        bar = "█" * (round(_BAR * count / most) if most else 0) or ("▏" if count else "")
+        bar = "█" * (round(_MAX_BAR * count / most) if most else 0) or ("▏" if count else "")
         print(f"{version:>6}  {time[:19]}  {bar} {count:,}")
 
 

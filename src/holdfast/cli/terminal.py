@@ -1,4 +1,4 @@
-"""Where output leaves. Whatever a command prints, values and names in it cannot steer the terminal."""
+"""Output streams that are safe to print data to: values and names cannot control the terminal."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from holdfast.plain_text import HIDDEN, plain_text
 
 P = ParamSpec("P")
 R = TypeVar("R")
-_UNPRINTABLE = re.compile("[\ud800-\udfff]")  # no encoding has them
+_UNPRINTABLE = re.compile("[\ud800-\udfff]")  # lone surrogates: no encoding has them
 
 
 class PlainStream:
-    """A stream that shows control characters. It is no terminal to others: they would send some of their own."""
+    """A stream that shows control characters as text. It claims to be no terminal, so that no library sends any."""
 
     def __init__(self, raw: TextIO) -> None:
         self.raw = raw
@@ -42,7 +42,7 @@ class PlainStream:
 
 
 class Console(rich.console.Console):
-    """Rich's console for results: its own colours reach the terminal, those of values are shown as text."""
+    """Rich's console: its own colours reach the terminal, control characters in values are shown as text."""
 
     @property
     def file(self) -> IO[str]:
@@ -61,7 +61,7 @@ class Console(rich.console.Console):
 
 
 def _plain_object(thing: Any) -> Any:
-    """What others print while a progress bar is shown comes as Rich's text."""
+    """Makes a Rich text plain: Rich wraps whatever is printed while it shows a progress bar."""
     return Text(plain_text(thing.plain)) if isinstance(thing, Text) and HIDDEN.search(thing.plain) else thing
 
 
@@ -71,7 +71,7 @@ def _raw(stream: Any) -> Any:
 
 @contextmanager
 def plain_output() -> Iterator[None]:
-    """While a command runs: all that is printed or logged is plain text."""
+    """Makes everything that is printed or logged plain text."""
     before = sys.stdout, sys.stderr
     sys.stdout, sys.stderr = (cast(TextIO, PlainStream(_raw(stream))) for stream in before)
     try:
@@ -81,7 +81,7 @@ def plain_output() -> Iterator[None]:
 
 
 def plain(command: Callable[P, R]) -> Callable[P, R]:
-    """A command whose output is plain text."""
+    """Decorates a command: its output is plain text."""
 
     @wraps(command)
     def run(*arguments: P.args, **options: P.kwargs) -> R:
@@ -92,10 +92,10 @@ def plain(command: Callable[P, R]) -> Callable[P, R]:
 
 
 def print_exact(text: str, end: str = "\n") -> None:
-    """Prints what programs read: as it is into a file or a pipe, and as plain text on a terminal."""
+    """Prints text for programs: unchanged to a file or pipe, as plain text to a terminal."""
     raw = _raw(sys.stdout)
-    raw.write(plain_text(text + end) if raw.isatty() else _UNPRINTABLE.sub(_shown, text + end))
+    raw.write(plain_text(text + end) if raw.isatty() else _UNPRINTABLE.sub(_as_plain_text, text + end))
 
 
-def _shown(found: re.Match[str]) -> str:
-    return plain_text(found[0])
+def _as_plain_text(match: re.Match[str]) -> str:
+    return plain_text(match[0])

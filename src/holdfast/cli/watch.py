@@ -1,4 +1,4 @@
-"""`holdfast watch`: a pipeline, with what it does told as it happens."""
+"""`holdfast watch`: runs a pipeline and prints what each batch did."""
 
 from __future__ import annotations
 
@@ -23,26 +23,27 @@ from holdfast.rules.rulefile import RuleEntry
 from holdfast.rules.wording import counted
 from holdfast.workflow.baseline import Baseline
 from holdfast.workflow.history import schema_in_words
+from holdfast.workflow.tolerance import is_beyond_tolerance
 
 Record = dict[str, Any]
 NOT_TAKEN = 2  # the exit status
-_SHOWN = 5
+_MAX_FILES_NAMED = 5
 
 
 def watch_command(
     pipeline: Annotated[Path, typer.Argument(help="The pipeline file (YAML).", show_default=False)],
-    master: Annotated[str, typer.Option(help="Spark's master, where this starts Spark itself.")] = "local[*]",
+    master: Annotated[str, typer.Option(help="The Spark master to start. Not with --remote.")] = "local[*]",
     remote: Annotated[str | None, typer.Option(help="A Spark Connect address (sc://host) to use instead.")] = None,
     once: Annotated[
-        bool, typer.Option("--once", help="Take what is there and stop, whatever the trigger says.")
+        bool, typer.Option("--once", help="Process what the source has now, then stop, whatever the trigger says.")
     ] = False,
     format: Annotated[Format, typer.Option("--format", help="table, or json: a line for each version.")] = Format.TABLE,
     fail_on: FailOn = "error",
 ) -> None:
-    """Follow a source of changes: a rulebook that stays true, and sinks that are told.
+    """Follow a source of changes: keep a rulebook up to date and deliver its events to sinks.
 
-    The exit status is 2 where a landing file was not applied, or a sink not told; each is named. Ctrl-C ends it after
-    the batch at work.
+    The exit status is 2 if a landing file could not be applied or a sink not be reached; each is named. Ctrl-C ends the
+    command after the current batch.
     """
     from holdfast.pipeline.config import Trigger, load_pipeline
     from holdfast.pipeline.session import running
@@ -66,59 +67,59 @@ def watch_command(
             rules = {entry.id: entry.rule for entry in book.entries}
             place, why = place_of(config, book)
             log.print(f"violations are searched in the {place}: {why}", highlight=False)
-        teller = Teller(Console(), format, rules)
-        problems = watch(config, spark, teller)
-    _say_hidden(config, log)
+        printer = VersionPrinter(Console(), format, rules)
+        problems = watch(config, spark, printer)
+    _report_hidden_files(config, log)
     for problem in problems:
         print(f"holdfast: {problem}", file=sys.stderr)
     if problems:
         raise typer.Exit(NOT_TAKEN)
     with Rulebook.open(config.book) as book:
-        broken: set[str] = {e.severity for e in book.entries if e.id in teller.broken and _alerts(book, e)}
+        broken: set[str] = {e.severity for e in book.entries if e.id in printer.broken and _alerts(book, e)}
     if fails(broken, fail_on):
         raise typer.Exit(VIOLATED)
 
 
 def _require_catalog(config: Pipeline, spark: Any) -> None:
-    """A table sink needs a catalog that lasts: tables of the default one end with the process."""
-    lasting = spark.conf.get("spark.sql.catalogImplementation", "in-memory") != "in-memory"
+    """Refuses a table sink without a persistent catalog: the tables of the default catalog end with the process."""
+    is_persistent = spark.conf.get("spark.sql.catalogImplementation", "in-memory") != "in-memory"
     for sink in config.sinks:
-        if isinstance(sink, TableSink) and not lasting and sink.name.count(".") < 2:
+        if isinstance(sink, TableSink) and not is_persistent and sink.name.count(".") < 2:
             raise HoldfastError(
-                f"sink table {sink.name}: the tables of this Spark end with it, for its catalog is in memory; use a "
-                f"Spark whose catalog lasts (--remote), a name with its catalog (lake.shop.told), or a parquet sink"
+                f"sink table {sink.name}: the catalog of this Spark is in memory, so its tables end with it; use "
+                f"a persistent catalog (--remote), a name with its catalog (lake.shop.told), or a parquet sink"
             )
 
 
 def _quiet_gateway() -> None:
-    """What goes wrong is told once, by us: the gateway to Java logs every error, and Ctrl-C, with a traceback."""
+    """Silences the gateway to Java, which logs every error and every Ctrl-C with a traceback. We report errors once."""
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
     logging.getLogger().addFilter(lambda record: "py4j" not in record.pathname)
 
 
-def _say_hidden(config: Pipeline, log: Console) -> None:
-    """Files that their names hide are meant to be left; that they are there is said all the same."""
+def _report_hidden_files(config: Pipeline, log: Console) -> None:
+    """Reports files that were ignored because of their names."""
     if isinstance(config.source, FilesSource | DebeziumSource):
         names = Landing(config.source.path).hidden()
         if names:
-            first = ", ".join(names[:_SHOWN]) + (", ..." if len(names) > _SHOWN else "")
-            text = f"{counted(len(names), 'file')} left, hidden by a leading . or _: {first}"
+            first = ", ".join(names[:_MAX_FILES_NAMED]) + (", ..." if len(names) > _MAX_FILES_NAMED else "")
+            text = f"{counted(len(names), 'file')} ignored, hidden by a leading . or _: {first}"
             log.print(text, highlight=False, markup=False)
 
 
 def _alerts(book: Rulebook, entry: RuleEntry) -> bool:
-    """Whether a rule that got violations is beyond its tolerance, and beyond what is known of it."""
-    known = Baseline.of(book)
-    if known.count(entry.id) and not known.new_violations(book, entry.id, 1).num_rows:
+    """Whether a rule that got violations exceeds its tolerance, with violations that are not in the baseline."""
+    baseline = Baseline.of(book)
+    if baseline.count(entry.id) and not baseline.new_violations(book, entry.id, 1).num_rows:
         return False
-    return entry.tolerance == 0 or book.error(entry.id) > entry.tolerance
+    return entry.tolerance == 0 or is_beyond_tolerance(book, entry)
 
 
-class Teller:
-    """A line for each version: what came and went, how fast, and how far behind."""
+class VersionPrinter:
+    """Prints a line for each version: what was added and removed, how fast, and how far behind the source."""
 
     def __init__(self, out: Console, format: Format, rules: Mapping[str, str]) -> None:
-        """`rules`: their texts by id."""
+        """`rules`: the texts of the checked rules, by id."""
         self._out, self._format, self._rules, self._since = out, format, rules, time.monotonic()
         self.broken: set[str] = set()
 
@@ -130,10 +131,10 @@ class Teller:
         if self._format is Format.JSON:
             self._out.print(json_text(record), soft_wrap=True, highlight=False, markup=False)
         else:
-            self._tell(record, rows, changed, sum(rows.values()) / max(now - self._since, 1e-3), _lag(progress))
+            self._print(record, rows, changed, sum(rows.values()) / max(now - self._since, 1e-3), _lag(progress))
         self._since = now
 
-    def _tell(self, record: Record, rows: dict[str, int], changed: Record, speed: float, lag: str) -> None:
+    def _print(self, record: Record, rows: dict[str, int], changed: Record, speed: float, lag: str) -> None:
         batch = "no batch" if record["batch"] is None else f"batch {record['batch']}"
         parts = [f"version {record['version']}, {batch}: +{rows['inserted']:,} -{rows['deleted']:,}"]
         parts[0] += f" ~{rows['updated']:,} rows, {speed:,.0f} rows/s{lag}"
@@ -148,7 +149,7 @@ class Teller:
 
 
 def _lag(progress: Record | None) -> str:
-    """How much the source has that was not taken yet, where it says so."""
+    """How far the stream is behind its source, if the source tells."""
     for source in (progress or {}).get("sources", []):
         metrics = source.get("metrics") or {}
         behind = metrics.get("numFilesOutstanding") or metrics.get("maxOffsetsBehindLatest")

@@ -1,1 +1,1 @@
-"""Rules to other tools, and from other programs."""
+"""Exports rules to other tools, and imports denial constraints from other programs."""

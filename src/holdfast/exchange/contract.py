@@ -1,4 +1,4 @@
-"""What is exported: rules that were accepted, with their tables; and each as SQL, where it has no simpler form."""
+"""What an export contains: rules with their tables, the simple shape of a rule if it has one, and its SQL."""
 
 from __future__ import annotations
 
@@ -23,22 +23,26 @@ from holdfast.table.schema import Schema
 from holdfast.workflow.decisions import ACCEPTED, Decisions
 
 Files = dict[str, str]  # text by file name
-Called = Callable[[str], str | None]  # what stands for a table; None for its name
+TableText = Callable[[str], str | None]  # the text to write for a table; None: its name
 
 
 @dataclass(frozen=True)
 class Unique:
+    """No two rows agree on all of these columns."""
+
     columns: tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class NotNull:
+    """The column is never null."""
+
     column: str
 
 
 @dataclass(frozen=True)
 class Between:
-    """A column against a constant."""
+    """No row has `column <never> value`, such as `age < 0`."""
 
     column: str
     never: Op
@@ -47,7 +51,7 @@ class Between:
 
 @dataclass(frozen=True)
 class Below:
-    """`smaller` is never above `larger`; `strictly`: nor equal to it."""
+    """`smaller` is never greater than `larger`; with `strictly`, it is always less."""
 
     smaller: str
     larger: str
@@ -59,7 +63,7 @@ Shape = Unique | NotNull | Between | Below | Ind | None
 
 @dataclass(frozen=True)
 class Contract:
-    """Rules and tables. `dropped` collects what a form cannot say, and why."""
+    """The rules and tables of an export. `dropped` collects what a format cannot express, and why."""
 
     name: str
     entries: Sequence[RuleEntry]
@@ -69,10 +73,10 @@ class Contract:
     @classmethod
     def of(cls, book: Rulebook, name: str, status: Sequence[str] = (ACCEPTED,)) -> Contract:
         entries = Decisions.of(book).with_status(*status)
-        lost = [
+        dropped = [
             f"{e.rule}: the tolerance of {e.tolerance:g}; every violation counts there" for e in entries if e.tolerance
         ]
-        return cls(name, entries, book.tables, lost)
+        return cls(name, entries, book.tables, dropped)
 
     def by_table(self) -> Iterator[tuple[str, TableOptions, list[RuleEntry]]]:
         for name, options in self.tables.items():
@@ -86,10 +90,12 @@ class Contract:
         return {name: options.schema for name, options in self.tables.items()}
 
     def query(
-        self, entry: RuleEntry, dialect: str, called: Called | None = None, escaped: Callable[[str], str] = str
+        self, entry: RuleEntry, dialect: str, table_text: TableText | None = None, escape: Callable[[str], str] = str
     ) -> str | None:
-        """A query of the rows that fail; None where SQL cannot say it, which is then noted. `called`: what stands for a
-        table, as it is; `escaped`: how the form writes the rest, so that it means the same there."""
+        """A query for the rows that violate a rule. None, with a note in `dropped`, if SQL cannot express it.
+
+        `table_text`: the text to write for a table, unescaped; `escape`: escapes the rest for the format.
+        """
         table = self.table_of(entry)
         try:
             options = SqlOptions(self.tables[table].key, entry.nulls, dialect, entry.predicates)
@@ -97,58 +103,65 @@ class Contract:
         except RuleError as error:
             self.dropped.append(f"{entry.rule}: {error}")
             return None
-        return _written(query, dialect, called or (lambda _: None), escaped)
+        return _query_text(query, dialect, table_text or (lambda _: None), escape)
 
     def leave_out(self, entry: RuleEntry, why: str) -> None:
         self.dropped.append(f"{entry.rule}: {why}")
 
 
-def _written(query: e.Select, dialect: str, called: Called, escaped: Callable[[str], str]) -> str:
-    """A query as text, with something else where tables stand. They are found in the tree, not in the text, where a
-    name or a constant may look like one."""
+def _query_text(query: e.Select, dialect: str, table_text: TableText, escape: Callable[[str], str]) -> str:
+    """A query as text, with other texts for its tables.
+
+    Replaces tables in the syntax tree, because in the text a name or constant may look like a table.
+    """
     text = query.sql(dialect=dialect, identify=True)
     mark = next(name for i in count() if (name := f"holdfast_{i}_") not in text)
-    instead: dict[str, str] = {}
+    replacements: dict[str, str] = {}
     for number, table in enumerate(query.find_all(e.Table)):
-        other = called(table.name)
-        if other is not None:
+        replacement = table_text(table.name)
+        if replacement is not None:
             table.set("this", e.to_identifier(f"{mark}{number}_", quoted=True))
-            instead[table.this.sql(dialect=dialect, identify=True)] = other
-    text = escaped(query.sql(dialect=dialect, identify=True))
-    for stand_in, other in instead.items():
-        text = text.replace(stand_in, other)
+            replacements[table.this.sql(dialect=dialect, identify=True)] = replacement
+    text = escape(query.sql(dialect=dialect, identify=True))
+    for placeholder, replacement in replacements.items():
+        text = text.replace(placeholder, replacement)
     return text
 
 
 def is_plain(name: str) -> bool:
-    """Whether a name is a word that means nothing but itself in every form."""
+    """Whether a name is a plain identifier, which no format has to quote."""
     return re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) is not None
 
 
 def shape_of(rule: Rule) -> Shape:
-    """The simple form of a rule, which most tools know; None for others."""
+    """The simple shape of a rule, which most tools support; None if it has none."""
     if isinstance(rule, Key):
         return Unique(tuple(sorted(rule.columns)))
     if isinstance(rule, Ind):
         return rule
     if not isinstance(rule, Dc) or len(rule.predicates) > 1:
         return None
-    (only,) = rule.predicates
-    if isinstance(only, IsNull):
-        return None if only.negated else NotNull(only.cell.column)
-    if isinstance(only.right, Constant):
-        return Between(only.left.column, only.op, only.right) if only.op not in (Op.EQ, Op.NE) else None
-    if not rule.is_one_row or not isinstance(only.right, Cell):
+    (predicate,) = rule.predicates
+    if isinstance(predicate, IsNull):
+        return None if predicate.negated else NotNull(predicate.cell.column)
+    if isinstance(predicate.right, Constant):
+        return (
+            Between(predicate.left.column, predicate.op, predicate.right)
+            if predicate.op not in (Op.EQ, Op.NE)
+            else None
+        )
+    if not rule.is_one_row or not isinstance(predicate.right, Cell):
         return None
-    if only.op in (Op.GT, Op.GE):
-        return Below(only.left.column, only.right.column, only.op is Op.GE)
-    if only.op in (Op.LT, Op.LE):
-        return Below(only.right.column, only.left.column, only.op is Op.LE)
+    if predicate.op in (Op.GT, Op.GE):
+        return Below(predicate.left.column, predicate.right.column, predicate.op is Op.GE)
+    if predicate.op in (Op.LT, Op.LE):
+        return Below(predicate.right.column, predicate.left.column, predicate.op is Op.LE)
     return None
 
 
 def words_of(entry: RuleEntry) -> str:
-    """What people wrote about a rule; or the rule in words, where they wrote nothing but took the suggestion."""
-    words = sentence(entry.value, where=entry.filter)
-    suggested = entry.description is None or entry.description.startswith(sentence(entry.value)[:-1])
-    return words if suggested or entry.description is None else entry.description
+    """The description of a rule, or its sentence if there is none or only the suggested one."""
+    is_suggested = entry.description is None or entry.description.startswith(sentence(entry.value)[:-1])
+    if is_suggested or entry.description is None:
+        return sentence(entry.value, where=entry.filter)
+    return entry.description

@@ -1,4 +1,4 @@
-"""The Open Data Contract Standard, version 3: tables with their columns, keys, foreign keys and checks."""
+"""Export to the Open Data Contract Standard (ODCS) 3: tables with columns, keys, foreign keys and checks."""
 
 from __future__ import annotations
 
@@ -38,16 +38,16 @@ def _table(contract: Contract, name: str, options: TableOptions, entries: list[R
     unique = {s.columns[0] for s in shapes.values() if isinstance(s, Unique) and len(s.columns) == 1}
     columns = []
     for column in options.schema.columns:
-        made: dict[str, Any] = {
+        described: dict[str, Any] = {
             "name": column.name,
             "logicalType": _LOGICAL[column.kind],
             "physicalType": column.type_text,
         }
         if column.name in options.key:
-            made |= {"primaryKey": True, "primaryKeyPosition": options.key.index(column.name) + 1}
-        made |= {"required": True} if column.name in required else {}
-        made |= {"unique": True} if column.name in unique else {}
-        columns.append(made)
+            described |= {"primaryKey": True, "primaryKeyPosition": options.key.index(column.name) + 1}
+        described |= {"required": True} if column.name in required else {}
+        described |= {"unique": True} if column.name in unique else {}
+        columns.append(described)
     table: dict[str, Any] = {"name": name, "physicalType": "table", "properties": columns}
     references = [_reference(s) for s in shapes.values() if isinstance(s, Ind) and _is_plain(s)]
     checks = [check for entry in entries if (check := _check(contract, entry, dialect)) is not None]
@@ -64,7 +64,7 @@ def _reference(rule: Ind) -> dict[str, Any]:
 
 
 def _is_plain(rule: Ind) -> bool:
-    """Whether `table.column` is said of it without doubt; its check says all of it in any case."""
+    """Whether `table.column` is unambiguous for all names. The check of the rule is exported in any case."""
     return all(map(is_plain, [rule.left_table, rule.right_table, *rule.left, *rule.right]))
 
 
@@ -73,9 +73,9 @@ def _check(contract: Contract, entry: RuleEntry, dialect: str) -> dict[str, Any]
     if query is None:
         return None
     if "{" in query:
-        contract.leave_out(entry, "readers of a data contract put something where {...} stands in a query")
+        contract.leave_out(entry, "readers of a data contract replace {...} in a query")
         return None
-    made: dict[str, Any] = {"name": entry.id, "description": words_of(entry), "type": "sql"}
-    made |= {"dimension": "uniqueness" if isinstance(entry.value, Key) else "consistency"}
-    made |= {"severity": _SEVERITY[entry.severity]}
-    return made | {"query": block(f"SELECT COUNT(*) FROM ({query}) AS failing"), "mustBe": 0}
+    check: dict[str, Any] = {"name": entry.id, "description": words_of(entry), "type": "sql"}
+    check |= {"dimension": "uniqueness" if isinstance(entry.value, Key) else "consistency"}
+    check |= {"severity": _SEVERITY[entry.severity]}
+    return check | {"query": block(f"SELECT COUNT(*) FROM ({query}) AS failing"), "mustBe": 0}

@@ -1,6 +1,6 @@
-"""dbt: its own tests in schema.yml where it has them (unique, not_null, relationships), else a query in tests/.
+"""Export to dbt: its own tests in schema.yml (unique, not_null, relationships), else a query in tests/.
 
-dbt renders both with Jinja. So only words stand in schema.yml; in a query, whatever Jinja would act on is escaped.
+dbt renders both with Jinja. So schema.yml has only plain identifiers, and queries are escaped.
 """
 
 from __future__ import annotations
@@ -19,28 +19,28 @@ _SEVERITY = {"error": "error", "warn": "warn", "info": "warn"}
 
 
 def files(contract: Contract, dialect: str) -> Files:
-    made: Files = {}
+    texts: Files = {}
     models = []
     names = file_names([entry.id for entry in contract.entries], lambda id_: re.sub(r"\W", "_", f"holdfast_{id_}"))
     for name, options, entries in contract.by_table():
         columns: dict[str, list[Any]] = {column: [] for column in options.schema.names}
         for entry in entries:
-            place, test = _generic(entry, name, names[entry.id])
+            column, test = _generic(entry, name, names[entry.id])
             if test is not None:
-                columns[place].append(test)
+                columns[column].append(test)
                 continue
             query = contract.query(entry, dialect, lambda table: f"{{{{ ref({_literal(table)}) }}}}", _inert)
             if query is not None:
-                made[f"tests/{names[entry.id]}.sql"] = _singular(entry, query)
+                texts[f"tests/{names[entry.id]}.sql"] = _singular(entry, query)
         tested = [{"name": column, "data_tests": tests} for column, tests in columns.items() if tests]
         if is_plain(name):
             models.append({"name": name, "columns": tested} if tested else {"name": name})
-    made["models/schema.yml"] = as_yaml({"version": 2, "models": models})
-    return made
+    texts["models/schema.yml"] = as_yaml({"version": 2, "models": models})
+    return texts
 
 
 def _generic(entry: RuleEntry, table: str, name: str) -> tuple[str, Any]:
-    """The column and the test that dbt has for a rule; none where a name in it is not a plain word."""
+    """The column and the dbt test for a rule; no test if dbt has none or a name is not a plain identifier."""
     shape = shape_of(entry.value)
     config: dict[str, Any] = {"name": name, "config": {"severity": _SEVERITY[entry.severity]}}
     if entry.filter is not None or entry.nulls != "sql" or not all(map(is_plain, [table, *_names(shape)])):
@@ -70,17 +70,17 @@ def _names(shape: Shape) -> Sequence[str]:
 
 
 def _inert(text: str) -> str:
-    """Text that Jinja renders to what it was: it begins nothing, and keeps its line ends."""
-    return re.sub(r"[{\r]", lambda found: f"{{{{ {_literal(found[0])} }}}}", text)
+    """Escapes text so that Jinja renders it unchanged, line ends included."""
+    return re.sub(r"[{\r]", lambda match: f"{{{{ {_literal(match[0])} }}}}", text)
 
 
 def _literal(text: str) -> str:
-    """A string of Jinja, with escapes for all that is not a plain character.
+    """A Jinja string literal, with escapes for all special characters.
 
     >>> print(_literal("a{{ b }}'"))
     'a\\u007b\\u007b b \\u007d\\u007d\\u0027'
     """
-    return "'" + re.sub(r"[^\w .-]", lambda found: _escape(ord(found[0])), text) + "'"
+    return "'" + re.sub(r"[^\w .-]", lambda match: _escape(ord(match[0])), text) + "'"
 
 
 def _escape(code: int) -> str:

@@ -1,4 +1,4 @@
-"""Denial constraints as other programs write them, a line each.
+"""Import of denial constraints in the formats of other programs, one per line.
 
 t1&t2&EQ(t1.zip,t2.zip)&IQ(t1.city,t2.city)                        HoloClean and its descendants
 [DC: t0.zip(String) == t1.zip(String)  t0.city(String) <> t1.city(String)  ]       Hydra, DCFinder, ECP
@@ -26,24 +26,24 @@ _SIDE = re.compile(r"t([12])\.(.+)")
 
 
 def read_dcs(path: str | Path) -> list[Rule]:
-    """The rules of a file, in any of these forms; empty lines and those that begin with # are passed over."""
+    """The rules of a file in any of these formats. Skips empty lines and lines that begin with #."""
     place = Path(path)
     try:
         lines = place.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise ReadError(f"{path}: cannot be read: {error}") from error
-    made = []
+    rules = []
     for number, line in enumerate(lines, 1):
         if line.strip() and not line.lstrip().startswith("#"):
             try:
-                made.append(parse_dc(line))
+                rules.append(parse_dc(line))
             except HoldfastError as error:
                 raise ReadError(f"{path}, line {number}: {error}") from None
-    return list(dict.fromkeys(made))
+    return list(dict.fromkeys(rules))
 
 
 def parse_dc(line: str) -> Rule:
-    """One rule in any of these forms; ours of any kind.
+    """A rule in any of these formats. In the format of Holdfast, it may be of any kind.
 
     >>> print(parse_dc("t1&t2&EQ(t1.zip,t2.zip)&IQ(t1.city,t2.city)"))
     not(t.city != s.city and t.zip = s.zip)
@@ -63,19 +63,20 @@ def parse_dc(line: str) -> Rule:
 
 
 def _typed(text: str) -> Dc:
+    """Parses `[DC: t0.a(String) == t1.a(String) ]`."""
     body = text.removeprefix("[DC:").rstrip().removesuffix("]")
-    found = _TYPED.findall(body)
-    if not found or _TYPED.sub("", body).strip():
+    comparisons = _TYPED.findall(body)
+    if not comparisons or _TYPED.sub("", body).strip():
         raise ReadError(
             f"{shown(_TYPED.sub('', body).strip() or body)} is not a comparison such as t0.a(String) == t1.a(String)"
         )
     rows = {"0": "t", "1": "s"}
-    parts = [f"{rows[i]}.{quoted(a)} {_SIGNS.get(op, op)} {rows[j]}.{quoted(b)}" for i, a, op, j, b in found]
+    parts = [f"{rows[i]}.{quoted(a)} {_SIGNS.get(op, op)} {rows[j]}.{quoted(b)}" for i, a, op, j, b in comparisons]
     return _dc(parts)
 
 
 def _called(text: str) -> Dc:
-    """`t1&t2&EQ(t1.a,t2.a)&GT(t1.b,5)`; a text constant stands in quotation marks."""
+    """Parses `t1&t2&EQ(t1.a,t2.a)&GT(t1.b,5)`. Text constants are in quotation marks."""
     parts = []
     for item in re.split(r"&(?=(?:EQ|IQ|LTE|GTE|LT|GT)\()", text)[1:]:
         call = _CALL.fullmatch(item.strip())
@@ -84,16 +85,16 @@ def _called(text: str) -> Dc:
         left, right = _arguments(call[2])
         parts.append(f"{_side(left)} {_NAMED[call[1]]} {_side(right)}")
     if not parts:
-        raise ReadError("there is no comparison such as EQ(t1.a,t2.a)")
+        raise ReadError("the line has no comparison such as EQ(t1.a,t2.a)")
     return _dc(parts)
 
 
 def _arguments(text: str) -> tuple[str, str]:
-    """Two arguments; a name may have commas, so the one before another row or a constant parts them."""
-    found = re.fullmatch(r"(.+?),\s*(t[12]\..+|[\"'].*[\"']|-?[0-9.]+)", text)
-    if found is None:
+    """Splits two arguments at the comma before a cell or constant. Names may contain commas."""
+    match = re.fullmatch(r"(.+?),\s*(t[12]\..+|[\"'].*[\"']|-?[0-9.]+)", text)
+    if match is None:
         raise ReadError(f"{shown(text)} are not two values that can be compared")
-    return found[1], found[2]
+    return match[1], match[2]
 
 
 def _side(text: str) -> str:
@@ -107,6 +108,7 @@ def _side(text: str) -> str:
 
 
 def _signed(text: str) -> Rule:
+    """Parses `¬{ t.a == s.a ∧ t.b != s.b }`."""
     body = re.sub(r"^(¬|!|not)\s*[({]\s*", "", text)
     body = re.sub(r"\s*[)}]$", "", body)
     parts = re.split(r"\s+(?:and|∧|&&)\s+|\s*∧\s*", body)
@@ -114,6 +116,6 @@ def _signed(text: str) -> Rule:
 
 
 def _dc(parts: list[str]) -> Dc:
-    made = parse(f"not({' and '.join(parts)})")
-    assert isinstance(made, Dc)
-    return made
+    rule = parse(f"not({' and '.join(parts)})")
+    assert isinstance(rule, Dc)
+    return rule

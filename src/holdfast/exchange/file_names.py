@@ -1,4 +1,4 @@
-"""Files of an export: names made of tables, and writing that never leaves the directory."""
+"""The files of an export: safe names, and writing that never leaves the directory."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ from holdfast.errors import HoldfastError
 from holdfast.exchange.contract import Files
 from holdfast.whole_file import replace_whole
 
-_LONGEST = 40  # of what is kept of a name that cannot stay as it is
+_MAX_KEPT = 40  # characters of a name that is not safe as it is
 
 
 def file_name(name: str) -> str:
-    """The name itself where it can be one of a file, else what is left of it and part of its hash."""
+    """The name itself if it is safe as a file name, else its safe characters and a part of its hash."""
     if re.fullmatch(r"\w[\w.-]*", name) and len(name.encode()) <= 100:
         return name
-    return f"{re.sub(r'[^a-zA-Z0-9_]', '_', name)[:_LONGEST]}_{_hash(name)}"
+    return f"{re.sub(r'[^a-zA-Z0-9_]', '_', name)[:_MAX_KEPT]}_{_hash(name)}"
 
 
-def file_names(names: Iterable[str], wanted: Callable[[str], str] = file_name) -> dict[str, str]:
-    """A file name for each name. No two are the same, also where a file system knows no case.
+def file_names(names: Iterable[str], to_file_name: Callable[[str], str] = file_name) -> dict[str, str]:
+    """A file name for each name, all different, even on a file system that ignores case.
 
     >>> file_names(["orders", "Orders", "x/../../evil"])
     {'orders': 'orders', 'Orders': 'Orders_b7e8acdd52', 'x/../../evil': 'x_______evil_314e3fe9b9'}
     """
-    made: dict[str, str] = {}
+    chosen: dict[str, str] = {}
     taken: set[str] = set()
     for name in names:
-        made[name] = wanted(name)
-        while _folded(made[name]) in taken:
-            made[name] += f"_{_hash(name)}"
-        taken.add(_folded(made[name]))
-    return made
+        chosen[name] = to_file_name(name)
+        while _folded(chosen[name]) in taken:
+            chosen[name] += f"_{_hash(name)}"
+        taken.add(_folded(chosen[name]))
+    return chosen
 
 
 def _hash(name: str) -> str:
@@ -47,7 +47,7 @@ def _folded(name: str) -> str:
 
 
 def write_files(files: Files, directory: Path) -> list[Path]:
-    """Writes the files of an export; none of them, where one would be outside the directory."""
+    """Writes the files of an export. Writes none of them if one would be outside the directory."""
     root = directory.resolve()
     places = {directory / name: text for name, text in files.items()}
     for place in places:

@@ -1,4 +1,4 @@
-"""The forms in which rules are exported, by name."""
+"""The formats of an export, by name."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FORMS: dict[str, Callable[[Contract, str], Files]] = {
 
 
 def export(contract: Contract, form: str, dialect: str = "duckdb") -> Files:
-    """The rules in one form, as texts by file name; what it cannot say is in `contract.dropped`."""
+    """The rules in one format, as texts by file name. `contract.dropped` lists what the format cannot express."""
     if form not in FORMS:
         raise HoldfastError(f"{shown(form)} is not one of the forms {', '.join(FORMS)}")
     if dialect not in DIALECTS:

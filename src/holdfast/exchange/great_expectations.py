@@ -1,4 +1,4 @@
-"""Great Expectations: a suite for each table, for SQL data sources."""
+"""Export to Great Expectations: a suite for each table, for SQL data sources."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from holdfast.rules.rulefile import RuleEntry
 
 _COMPOUND = "expect_compound_columns_to_be_unique"
 _GREATER = "expect_column_pair_values_a_to_be_greater_than_b"
-_PARAMETER = re.compile(r"(?<![:\w\\]):(\w+)(?!:)")  # as SQLAlchemy's text() looks for them
+_PARAMETER = re.compile(r"(?<![:\w\\]):(\w+)(?!:)")  # the pattern of SQLAlchemy's text()
 _ESCAPED = re.compile(r"\\(:[\w$]*)(?![:\w$])")
 _SEVERITY = {"error": "critical", "warn": "warning", "info": "info"}
 
 
 def files(contract: Contract, dialect: str) -> Files:
-    made = {}
+    texts = {}
     names = file_names(contract.tables)
     for name, _, entries in contract.by_table():
         expectations = [e for entry in entries if (e := _expectation(contract, entry, dialect)) is not None]
         suite = {"name": f"{contract.name}_{name}", "expectations": expectations, "meta": {"made_by": "holdfast"}}
-        made[f"{names[name]}.suite.json"] = plain_json(json.dumps(suite, indent=2, ensure_ascii=False)) + "\n"
-    return made
+        texts[f"{names[name]}.suite.json"] = plain_json(json.dumps(suite, indent=2, ensure_ascii=False)) + "\n"
+    return texts
 
 
 def _expectation(contract: Contract, entry: RuleEntry, dialect: str) -> dict[str, Any] | None:
@@ -35,7 +35,7 @@ def _expectation(contract: Contract, entry: RuleEntry, dialect: str) -> dict[str
         query = contract.query(entry, dialect, lambda table: _batch(contract, entry, table), _doubled)
         query = query if query is None or dialect == "spark" else _without_parameters(query)
         if query is None:
-            contract.leave_out(entry, "it cannot be said in a query of Great Expectations")
+            contract.leave_out(entry, "a query of Great Expectations cannot express it")
             return None
         type_, arguments = "unexpected_rows_expectation", {"unexpected_rows_query": query}
     meta = {"holdfast_id": entry.id, "rule": entry.rule, "notes": words_of(entry)}
@@ -43,22 +43,23 @@ def _expectation(contract: Contract, entry: RuleEntry, dialect: str) -> dict[str
 
 
 def _batch(contract: Contract, entry: RuleEntry, table: str) -> str | None:
-    """The table of the suite is its batch; others go by their name."""
+    """The placeholder for the table of the suite; other tables keep their names."""
     return "{batch}" if table == contract.table_of(entry) else None
 
 
 def _doubled(text: str) -> str:
-    """Great Expectations formats a query for its batch."""
+    """Doubles braces, because Great Expectations formats the query."""
     return text.replace("{", "{{").replace("}", "}}")
 
 
 def _without_parameters(query: str) -> str | None:
-    """A query in which SQLAlchemy finds no parameter such as :name; None for what it cannot take as it is."""
-    written = re.sub(r"(?<![:\w\\]):(?=\w+(?!:))|(?<=\\):", r"\:", query)
-    return written if not _PARAMETER.search(written) and _ESCAPED.sub(r"\1", written) == query else None
+    """Escapes a query so that SQLAlchemy finds no parameter such as :name in it; None if that is impossible."""
+    escaped = re.sub(r"(?<![:\w\\]):(?=\w+(?!:))|(?<=\\):", r"\:", query)
+    return escaped if not _PARAMETER.search(escaped) and _ESCAPED.sub(r"\1", escaped) == query else None
 
 
 def _simple(entry: RuleEntry) -> tuple[str | None, dict[str, Any]]:
+    """The built-in expectation for a rule and its arguments; None if there is none."""
     shape = shape_of(entry.value)
     if entry.filter is not None or entry.nulls != "sql":
         return None, {}

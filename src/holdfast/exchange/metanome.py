@@ -1,4 +1,4 @@
-"""Metanome's result files: a JSON object in each line, by kind of result."""
+"""Export to the result files of Metanome: a file for each kind of rule, with a JSON object per line."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from holdfast.rules.predicate import Cell, Compare, Constant, IsNull
 from holdfast.rules.rule import Dc, Fd, Ind, Key, Order
 from holdfast.rules.rulefile import RuleEntry
 
-_NAMES = {"key": "uccs", "fd": "fds", "ind": "inds", "order": "ods", "dc": "dcs"}
+_FILE_ENDINGS = {"key": "uccs", "fd": "fds", "ind": "inds", "order": "ods", "dc": "dcs"}
 _PACKAGE = "de.metanome.algorithm_integration"
 _OPERATORS = {
     Op.EQ: "EQUAL",
@@ -26,21 +26,19 @@ _OPERATORS = {
 
 
 def files(contract: Contract, _: str) -> Files:
-    made: dict[str, list[str]] = {}
+    lines_of: dict[str, list[str]] = {}
     for entry in contract.entries:
         result = _result(contract, entry)
         if result is not None:
-            name = f"{file_name(contract.name)}_{_NAMES[entry.value.kind]}.json"
-            made.setdefault(name, []).append(json.dumps(result))
-    return {name: "\n".join(lines) + "\n" for name, lines in made.items()}
+            name = f"{file_name(contract.name)}_{_FILE_ENDINGS[entry.value.kind]}.json"
+            lines_of.setdefault(name, []).append(json.dumps(result))
+    return {name: "\n".join(lines) + "\n" for name, lines in lines_of.items()}
 
 
 def _result(contract: Contract, entry: RuleEntry) -> dict[str, Any] | None:
     rule, table = entry.value, contract.table_of(entry)
     if entry.filter is not None:
-        contract.dropped.append(
-            f"{entry.rule}: Metanome's results are about all rows, not only those with {entry.filter}"
-        )
+        contract.leave_out(entry, f"Metanome's results are about all rows, not only those with {entry.filter}")
         return None
     if isinstance(rule, Key):
         return {"type": "UniqueColumnCombination", "columnCombination": _combination(table, sorted(rule.columns))}
@@ -51,7 +49,7 @@ def _result(contract: Contract, entry: RuleEntry) -> dict[str, Any] | None:
         sides = {"dependant": _combination(table, rule.left), "referenced": _combination(rule.right_table, rule.right)}
         return {"type": "InclusionDependency"} | sides
     if isinstance(rule, Order):
-        contract.dropped.append(f"{entry.rule}: Metanome's order dependencies have no sign for each column")
+        contract.leave_out(entry, "Metanome's order dependencies have no direction for each column")
         return None
     return _denial(contract, entry, rule, table)
 
@@ -60,21 +58,19 @@ def _denial(contract: Contract, entry: RuleEntry, rule: Dc, table: str) -> dict[
     predicates = []
     for predicate in sorted(rule.predicates, key=str):
         if isinstance(predicate, IsNull):
-            contract.dropped.append(f"{entry.rule}: Metanome has no tests for null")
+            contract.leave_out(entry, "Metanome has no tests for null")
             return None
         predicates.append(_predicate(predicate, table))
     return {"type": "DenialConstraint", "predicates": predicates}
 
 
 def _predicate(predicate: Compare, table: str) -> dict[str, Any]:
-    made: dict[str, Any] = {"op": _OPERATORS[predicate.op], "index1": _row(predicate.left)}
-    made |= {"column1": _column(table, predicate.left.column)}
+    left: dict[str, Any] = {"op": _OPERATORS[predicate.op], "index1": _row(predicate.left)}
+    left |= {"column1": _column(table, predicate.left.column)}
     if isinstance(predicate.right, Constant):
-        return (
-            {"type": "de.metanome.algorithm_integration.PredicateConstant"} | made | {"constant": str(predicate.right)}
-        )
-    other = {"index2": _row(predicate.right), "column2": _column(table, predicate.right.column)}
-    return {"type": f"{_PACKAGE}.PredicateVariable"} | made | other
+        return {"type": f"{_PACKAGE}.PredicateConstant"} | left | {"constant": str(predicate.right)}
+    right = {"index2": _row(predicate.right), "column2": _column(table, predicate.right.column)}
+    return {"type": f"{_PACKAGE}.PredicateVariable"} | left | right
 
 
 def _row(cell: Cell) -> int:

@@ -1,7 +1,7 @@
-"""Soda: a data contract (version 4) for each table.
+"""Export to Soda: a data contract (version 4) for each table.
 
-Soda puts variables where `${` stands in any text of a contract, and knows no way to write that otherwise. What has it
-in a name is left out.
+Soda substitutes a variable for `${` in any text of a contract, and has no escape for it. Rules and columns with `${` in
+a name are left out.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _LEVEL = {"error": "fail", "warn": "warn", "info": "warn"}
 
 
 def files(contract: Contract, dialect: str) -> Files:
-    made = {}
+    texts = {}
     names = file_names(contract.tables)
     for name, options, entries in contract.by_table():
         if "/" in name or _VARIABLE in name:
@@ -28,21 +28,23 @@ def files(contract: Contract, dialect: str) -> Files:
         checks: list[Any] = []
         for entry in entries:
             shape, about = shape_of(entry.value), _about(entry)
-            plain = entry.filter is None and entry.nulls == "sql"
-            if plain and isinstance(shape, NotNull) and shape.column in columns:
+            is_plain_rule = entry.filter is None and entry.nulls == "sql"
+            if is_plain_rule and isinstance(shape, NotNull) and shape.column in columns:
                 columns[shape.column].append({"missing": about})
-            elif plain and isinstance(shape, Unique) and len(shape.columns) == 1 and shape.columns[0] in columns:
+            elif (
+                is_plain_rule and isinstance(shape, Unique) and len(shape.columns) == 1 and shape.columns[0] in columns
+            ):
                 columns[shape.columns[0]].append({"duplicate": about})
             else:
                 query = contract.query(entry, dialect)
                 if query is not None and _VARIABLE in query:
-                    contract.leave_out(entry, f"Soda would put a variable where {_VARIABLE} stands")
+                    contract.leave_out(entry, f"Soda would replace {_VARIABLE} in it")
                 elif query is not None:
                     checks.append({"failed_rows": about | {"query": block(query)}})
-        listed = [{"name": column} | ({"checks": some} if some else {}) for column, some in columns.items()]
+        listed = [{"name": column} | ({"checks": tests} if tests else {}) for column, tests in columns.items()]
         document: dict[str, Any] = {"dataset": f"holdfast/main/{name}", "columns": listed}
-        made[f"{names[name]}.contract.yml"] = as_yaml(document | ({"checks": checks} if checks else {}))
-    return made
+        texts[f"{names[name]}.contract.yml"] = as_yaml(document | ({"checks": checks} if checks else {}))
+    return texts
 
 
 def _about(entry: RuleEntry) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Queries of the rows that fail, in one file: each returns nothing where its rule holds."""
+"""Export to SQL: one file with a query for the rows that violate each rule."""
 
 from __future__ import annotations
 

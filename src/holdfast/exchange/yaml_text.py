@@ -1,4 +1,4 @@
-"""Documents as YAML."""
+"""Writes YAML that every version of YAML reads alike."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from ruamel.yaml.scalarstring import DoubleQuotedScalarString, LiteralScalarStri
 
 from holdfast.plain_text import HIDDEN
 
-_OTHER = re.compile(r"[^A-Za-z]|(y|n|yes|no|on|off|true|false|null)$", re.IGNORECASE)  # in YAML 1.1, which tools read
+_NOT_TEXT = re.compile(r"[^A-Za-z]|(y|n|yes|no|on|off|true|false|null)$", re.IGNORECASE)  # not a string in YAML 1.1
 
 
 def as_yaml(document: Any) -> str:
-    """A document that YAML 1.1 and 1.2 read alike: what one of them might take for a number or a truth is quoted."""
+    """A document as YAML. Quotes text that YAML 1.1 or 1.2 could read as a number, boolean or null."""
     out = StringIO()
     writer = YAML()
     writer.width = 4096
@@ -31,16 +31,16 @@ def _quoted(thing: Any) -> Any:
         return [_quoted(value) for value in thing]
     if not isinstance(thing, str):
         return thing
-    in_lines = isinstance(thing, LiteralScalarString)
+    is_block = isinstance(thing, LiteralScalarString)
     unsafe = HIDDEN.search(thing) or "\t" in thing
-    return DoubleQuotedScalarString(thing) if unsafe or (not in_lines and _needs_quotes(thing)) else thing
+    return DoubleQuotedScalarString(thing) if unsafe or (not is_block and _needs_quotes(thing)) else thing
 
 
 def _needs_quotes(text: str) -> bool:
-    return not text or "\n" in text or _OTHER.match(text) is not None
+    return not text or "\n" in text or _NOT_TEXT.match(text) is not None
 
 
 def block(text: str) -> str:
-    """A text that stands in lines of its own."""
-    made: str = LiteralScalarString(text)
-    return made
+    """A text to write as a literal block (`|`)."""
+    literal: str = LiteralScalarString(text)
+    return literal

@@ -1,4 +1,4 @@
-"""Seeded data with rules that hold and breaks at known batches, for the demo, tests and benchmarks."""
+"""Generated data for the demo, tests and benchmarks: rules hold, and are broken at known batches."""
 
 from holdfast.generate.orders import orders
 from holdfast.generate.stream import Break, GeneratedBatch, GeneratedStream

@@ -1,4 +1,4 @@
-"""Base tables and the batches of changes after them, with rule breaks planted at known batches."""
+"""Base tables and batches of changes that break rules at known batches."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from holdfast.table.change import BATCH, CHANGE_TYPE, TABLE, Change
 
 @dataclass(frozen=True)
 class Break:
-    """A rule that a batch breaks, and the key of the row that breaks it; a later batch repairs it."""
+    """A rule that a batch breaks, the key of the row that breaks it, and the batch that repairs it."""
 
     batch: int
     rule: str
@@ -25,7 +25,7 @@ class Break:
 
 @dataclass(frozen=True)
 class GeneratedBatch:
-    """One atomic batch, the breaks planted in it and the breaks that it repairs."""
+    """An atomic batch, with the breaks that it plants and repairs."""
 
     number: int
     changes: list[Change]
@@ -59,14 +59,14 @@ def _with_labels(rows: pa.Table, kinds: list[str], batch: int, table: str | None
 
 
 class Maker(Protocol):
-    """Makes rows of one table: numbers in, rows out; the same number always gives the same row."""
+    """Makes rows of one table. The same number always gives the same row."""
 
     def __call__(self, first: int, count: int) -> pa.Table: ...
 
 
 @dataclass(frozen=True)
 class Spoiler:
-    """How to break a rule with one row: takes a good row (as a one-row table) and gives a bad one."""
+    """Breaks a rule: turns a good row (a one-row table) into a bad one."""
 
     rule: str
     table: str
@@ -77,8 +77,8 @@ class Spoiler:
 class GeneratedStream:
     """Tables, the rules that hold on them, and batches of changes.
 
-    Each batch inserts `size` rows, deletes and updates a tenth as many into the table named `moving`; every third
-    batch breaks a rule, and the batch after the next repairs it.
+    Each batch changes the table `moving`: it inserts `size` rows, and deletes and updates a tenth as many. Every third
+    batch breaks a rule, which is repaired two batches later.
     """
 
     tables: dict[str, pa.Table]
@@ -91,39 +91,41 @@ class GeneratedStream:
     seed: int
 
     def batches(self, count: int, size: int = 1000) -> Iterator[GeneratedBatch]:
-        """`count` batches, numbered from 1; the same for the same seed."""
+        """Yields `count` batches, numbered from 1. The same seed gives the same batches."""
         base = self.tables[self.moving]
         order = np.random.default_rng([self.seed, 1]).permutation(base.num_rows)
-        few = max(1, min(size // 10, base.num_rows // (3 * count + 1)))
+        changed = max(1, min(size // 10, base.num_rows // (3 * count + 1)))
         open_breaks: list[tuple[Break, pa.Table, pa.Table]] = []
         for number in range(1, count + 1):
-            mine = order[(number - 1) * 3 * few : number * 3 * few]
-            planted = self._plant(number, base, mine[2 * few :]) if number % 3 == 0 else []
+            chosen = order[(number - 1) * 3 * changed : number * 3 * changed]
+            planted = self._plant(number, base, chosen[2 * changed :]) if number % 3 == 0 else []
             repaired = [entry for entry in open_breaks if entry[0].repaired_in == number]
             open_breaks = [entry for entry in open_breaks if entry not in repaired] + planted
+            deleted, updated = base.take(chosen[:changed]), base.take(chosen[changed : 2 * changed])
             yield GeneratedBatch(
                 number,
-                self._changes(number, size, base.take(mine[:few]), base.take(mine[few : 2 * few]), planted, repaired),
+                self._changes(number, size, deleted, updated, planted, repaired),
                 [entry[0] for entry in planted],
                 [entry[0] for entry in repaired],
             )
 
-    def _plant(self, number: int, base: pa.Table, mine: np.ndarray) -> list[tuple[Break, pa.Table, pa.Table]]:
+    def _plant(self, number: int, base: pa.Table, chosen: np.ndarray) -> list[tuple[Break, pa.Table, pa.Table]]:
+        """A break with its good and bad row."""
         spoiler = self.spoilers[(number // 3 - 1) % len(self.spoilers)]
-        good = base.take(mine[:1]) if spoiler.table == self.moving else self.tables[spoiler.table].slice(number, 1)
+        good = base.take(chosen[:1]) if spoiler.table == self.moving else self.tables[spoiler.table].slice(number, 1)
         if not good.num_rows:
             return []
         key = tuple(good.column(name)[0].as_py() for name in self.keys[spoiler.table])
         return [(Break(number, spoiler.rule, spoiler.table, key, number + 2), good, spoiler.spoil(good))]
 
     def _changes(
-        self, number: int, size: int, deleted: pa.Table, touched: pa.Table,
+        self, number: int, size: int, deleted: pa.Table, updated: pa.Table,
         planted: list[tuple[Break, pa.Table, pa.Table]], repaired: list[tuple[Break, pa.Table, pa.Table]],
     ) -> list[Change]:  # fmt: skip
         first = self.tables[self.moving].num_rows + (number - 1) * size
-        updates = [(self.moving, touched, self.touch(touched))]
+        updates = [(self.moving, updated, self.touch(updated))]
         updates += [(b.table, good, bad) for b, good, bad in planted] + [
             (b.table, bad, good) for b, good, bad in repaired
         ]
-        made = [Change(self.make(first, size), deleted.select(list(self.keys[self.moving])), table=self.moving)]
-        return made + [Change(updates=(before, after), table=table) for table, before, after in updates]
+        changes = [Change(self.make(first, size), deleted.select(list(self.keys[self.moving])), table=self.moving)]
+        return changes + [Change(updates=(before, after), table=table) for table, before, after in updates]

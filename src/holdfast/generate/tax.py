@@ -1,7 +1,7 @@
-"""The tax table of the literature: one row a person, the four rules of Weever's Table 4 planted.
+"""The tax table of the literature: one row per person, with the four rules of Weever's Table 4.
 
-key(area, phone); zip -> city; state, has_child -> child_exemption; and in one state, who earns more pays no lower
-rate. Any size to ten million rows.
+key(area, phone); zip -> city; state, has_child -> child_exemption; and within a state, a higher salary has no lower tax
+rate. Up to ten million rows.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ RULES = [
 
 @dataclass(frozen=True)
 class _People:
-    """Rows by number. Areas go round and round, so a person's phone is unique within the area."""
+    """Makes people by number. Areas repeat in a cycle, so a phone number is unique within its area."""
 
     seed: int
     zips: int  # a multiple of STATES
 
     def __call__(self, first: int, count: int) -> pa.Table:
-        at = np.arange(first, first + count)
-        area = at % AREAS
+        numbers = np.arange(first, first + count)
+        area = numbers % AREAS
         state = area % STATES
-        zip_ = pick(self.seed, 1, at, self.zips // STATES) * STATES + state
-        child, married = pick(self.seed, 2, at, 2), pick(self.seed, 3, at, 2)
-        salary = 500 * (10 + pick(self.seed, 4, at, 390))
+        zip_ = pick(self.seed, 1, numbers, self.zips // STATES) * STATES + state
+        child, married = pick(self.seed, 2, numbers, 2), pick(self.seed, 3, numbers, 2)
+        salary = 500 * (10 + pick(self.seed, 4, numbers, 390))
         return pa.table(
             {
-                "first_name": chosen(made_up(400, 3), pick(self.seed, 5, at, 400)),
-                "last_name": chosen(made_up(900, 7), pick(self.seed, 6, at, 900)),
+                "first_name": chosen(made_up(400, 3), pick(self.seed, 5, numbers, 400)),
+                "last_name": chosen(made_up(900, 7), pick(self.seed, 6, numbers, 900)),
                 "area": pa.array(200 + area),
-                "phone": self._phones(at // AREAS),
+                "phone": self._phones(numbers // AREAS),
                 "city": chosen(made_up(self.zips // 4 + 1, 11), zip_ // 4),
                 "state": chosen(_state_names(), state),
                 "zip": chosen([f"{10_000 + 4 * z}" for z in range(self.zips)], zip_),
@@ -59,12 +59,12 @@ class _People:
     @staticmethod
     def _phones(rank: Numbers) -> pa.Array:
         low, high = int(rank.min()), int(rank.max())
-        numbers = [(r * 7_919 + 1_234_567) % 10_000_000 for r in range(low, high + 1)]
-        return chosen([f"{n // 10_000:03d}-{n % 10_000:04d}" for n in numbers], rank - low)
+        phones = [(r * 7_919 + 1_234_567) % 10_000_000 for r in range(low, high + 1)]
+        return chosen([f"{n // 10_000:03d}-{n % 10_000:04d}" for n in phones], rank - low)
 
     @staticmethod
     def _rate(state: Numbers, salary: Numbers) -> Numbers:
-        """Thousandths of a percent; a step for each bracket of the salary."""
+        """The tax rate in thousandths of a percent, with a step for each salary bracket."""
         return 500 + 37 * state + (salary // 2500) * (20 + state % 13)
 
 
@@ -73,12 +73,12 @@ def _state_names() -> list[str]:
 
 
 def tax(rows: int = 10_000, seed: int = 0) -> GeneratedStream:
-    """The tax table with this many rows, and changes to it.
+    """A stream of changes to a tax table with this many rows.
 
     >>> tax(1000).tables["tax"].num_rows
     1000
     """
-    make = _People(seed, min(MAX_ZIPS, max(1, rows // 1000) * STATES))  # about twenty people for a zip
+    make = _People(seed, min(MAX_ZIPS, max(1, rows // 1000) * STATES))  # about twenty people per zip
     return GeneratedStream(
         tables={"tax": make(0, rows)},
         keys={"tax": ("area", "phone")},

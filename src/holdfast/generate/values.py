@@ -1,4 +1,4 @@
-"""Columns from numbers: what both generators are made of."""
+"""Builds columns from numbers, for both generators."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _SYLLABLES = [
 
 
 def noise(seed: int, salt: int, numbers: Numbers) -> npt.NDArray[np.uint64]:
-    """A well-mixed 64-bit word for each number: the same for the same seed and salt."""
+    """A hash (splitmix64) of each number, with seed and salt."""
     word = (numbers.astype(np.uint64) + np.uint64(seed * 1_000_003 + salt)) * np.uint64(0x9E3779B97F4A7C15)
     word = (word ^ (word >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     word = (word ^ (word >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -53,7 +53,7 @@ def noise(seed: int, salt: int, numbers: Numbers) -> npt.NDArray[np.uint64]:
 
 
 def pick(seed: int, salt: int, numbers: Numbers, below: int) -> Numbers:
-    """A number in [0, below) for each number."""
+    """A pseudo-random number in [0, below) for each number."""
     return np.asarray((noise(seed, salt, numbers) % np.uint64(below)).astype(np.int64))
 
 
@@ -63,7 +63,7 @@ def chosen(words: Sequence[str], at: Numbers) -> pa.Array:
 
 
 def made_up(count: int, salt: int) -> list[str]:
-    """Pronounceable names, all different.
+    """Distinct pronounceable names.
 
     >>> made_up(3, 0)
     ['Baba', 'Beba', 'Boba']
@@ -81,7 +81,7 @@ def made_up(count: int, salt: int) -> list[str]:
 
 
 def cents(values: Numbers, scale: int = 2) -> pa.Array:
-    """Integers as decimals of this scale."""
+    """Integers as decimals with this scale: 1250 is 12.50."""
     halves = np.stack([values, values >> 63], axis=1)
     return pa.Array.from_buffers(
         pa.decimal128(18, scale), len(values), [None, pa.py_buffer(np.ascontiguousarray(halves))]
@@ -89,7 +89,7 @@ def cents(values: Numbers, scale: int = 2) -> pa.Array:
 
 
 def replaced(table: pa.Table, **columns: pa.Array) -> pa.Table:
-    """The table with these columns in place of its own."""
+    """The table with these columns replaced."""
     for name, values in columns.items():
         at = table.schema.get_field_index(name)
         table = table.set_column(

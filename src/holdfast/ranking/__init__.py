@@ -1,1 +1,1 @@
-"""Which rules are worth reading."""
+"""Ranks rules by how much they tell a reader."""

@@ -1,4 +1,4 @@
-"""What the names of columns tell."""
+"""Words in column names."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ KEY_WORDS = {"id", "key", "code", "no", "nr", "num", "number", "fk", "pk", "ref"
 
 
 def words_of(name: str) -> list[str]:
-    """The words of a name; a plural without its s.
+    """The words of a name in lower case, without the s of a plural.
 
     >>> words_of("custKey"), words_of("order_items"), words_of("HTTPCode2")
     (['cust', 'key'], ['order', 'item'], ['http', 'code', '2'])
@@ -18,4 +18,5 @@ def words_of(name: str) -> list[str]:
 
 
 def names_a_key(name: str) -> bool:
+    """Whether a name has a word that keys often have, such as id or code."""
     return bool(KEY_WORDS.intersection(words_of(name)))

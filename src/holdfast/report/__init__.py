@@ -1,1 +1,1 @@
-"""What a rulebook knows, for people: facts, charts, a graph of tables, one page that needs nothing else."""
+"""Reports about a rulebook: facts, charts, a graph of tables, and one self-contained HTML page."""

@@ -1,4 +1,4 @@
-"""Charts by Altair, rendered to SVG without a browser or a network; text and axes take the colour of the page."""
+"""Charts as SVG, made by Altair without a browser or network. Text and axes take the colour of the page."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any
 
 from holdfast.workflow.history import Point
 
-_WIDTH, _HEIGHT, _FEW = 640, 170, 20
+_WIDTH, _HEIGHT, _MAX_TICKS = 640, 170, 20
 _PALETTE = ["#3b82c4", "#d97706", "#2f9e6e", "#b4539e", "#8a7b3d", "#6b6fd1"]  # readable on light and on dark
 
 
 def violations_chart(timeline: Sequence[Mapping[str, Any]]) -> str:
-    """Violations of the checked rules after each version."""
+    """An area chart of the violations of checked rules after each version."""
     import altair as alt
 
     rows: list[dict[str, Any]] = [{"version": r["version"], "violations": r["violations"]} for r in timeline]
@@ -29,15 +29,15 @@ def violations_chart(timeline: Sequence[Mapping[str, Any]]) -> str:
 
 
 def rules_chart(timeline: Sequence[Mapping[str, Any]]) -> str:
-    """Found rules that came (up) and went (down) with each version."""
+    """A bar chart of the found rules that each version added (up) and removed (down)."""
     import altair as alt
 
     rows: list[dict[str, Any]] = [
-        {"version": r["version"], "change": "came", "rules": r["rules_added"]} for r in timeline
+        {"version": r["version"], "change": "added", "rules": r["rules_added"]} for r in timeline
     ]
-    rows += [{"version": r["version"], "change": "went", "rules": -r["rules_removed"]} for r in timeline]
+    rows += [{"version": r["version"], "change": "removed", "rules": -r["rules_removed"]} for r in timeline]
     colour = alt.Color(
-        "change:N", title=None, scale=alt.Scale(domain=["came", "went"], range=[_PALETTE[2], _PALETTE[1]])
+        "change:N", title=None, scale=alt.Scale(domain=["added", "removed"], range=[_PALETTE[2], _PALETTE[1]])
     )
     mark = alt.Chart(alt.Data(values=rows)).mark_bar(size=max(2, min(18, 400 // max(len(timeline), 1))))
     return _svg(
@@ -50,7 +50,7 @@ def rules_chart(timeline: Sequence[Mapping[str, Any]]) -> str:
 
 
 def trends_chart(trends: Mapping[str, Sequence[Point]]) -> str:
-    """The error of some rules after each version."""
+    """A line chart of the error of rules after each version."""
     import altair as alt
 
     rows: list[dict[str, Any]] = [
@@ -76,9 +76,9 @@ def trends_chart(trends: Mapping[str, Sequence[Point]]) -> str:
 
 
 def _version(alt: Any, versions: Sequence[int]) -> Any:
-    """The horizontal axis: each version, or where there are many, round numbers."""
-    few = sorted(set(versions))
-    ticks = {"values": few} if len(few) <= _FEW else {}
+    """The horizontal axis, with a tick for each version, or for round numbers if there are many versions."""
+    distinct = sorted(set(versions))
+    ticks = {"values": distinct} if len(distinct) <= _MAX_TICKS else {}
     return alt.X("version:Q", title="version", axis=alt.Axis(tickMinStep=1, format="d", **ticks))
 
 
@@ -89,5 +89,5 @@ def _svg(chart: Any) -> str:
     chart = chart.properties(width=_WIDTH, height=_HEIGHT, background="transparent")
     chart = chart.configure_axis(gridOpacity=0.15, **ink).configure_view(stroke=None)
     chart = chart.configure_legend(labelColor="currentColor", titleColor="currentColor")
-    made: str = vl_convert.vegalite_to_svg(json.loads(chart.to_json()))
-    return made
+    svg: str = vl_convert.vegalite_to_svg(json.loads(chart.to_json()))
+    return svg

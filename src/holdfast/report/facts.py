@@ -1,4 +1,4 @@
-"""What a rulebook knows, gathered for a page: numbers, rules by kind, the worst violations, how it came about."""
+"""The content of a report or web page: numbers, rules by kind, the worst violations, and their history."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ KIND_NAMES = {
     "order": "Order dependencies",
     "dc": "Denial constraints",
 }
-_WORST, _EXAMPLES, _TRENDS, _EVENTS = 10, 3, 6, 40
+_MAX_WORST, _MAX_EXAMPLES, _MAX_TRENDS, _MAX_EVENTS = 10, 3, 6, 40
 _MISFIT = "It does not fit"
-_ROWS_LOOKED_AT = 200_000  # of all tables, for suggestions of which nothing is known
+_MAX_ROWS_CHECKED = 200_000  # of all tables together, to count the violations of a suggestion
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Line:
     severity: str = ""
     owner: str = ""
     violations: int | None = None
-    known: int = 0  # of them, by the baseline
+    known: int = 0  # violations in the baseline
     nulls: str = ""
     filter: str = ""
     error: float = 0.0
@@ -57,7 +57,7 @@ class Line:
 
 @dataclass(frozen=True)
 class ShownCell:
-    """A column of a violation side by side: the values of both rows, and whether the rule compares them."""
+    """A column of a violation: the values of both rows, and whether the rule compares them."""
 
     column: str
     t: str
@@ -67,7 +67,7 @@ class ShownCell:
 
 @dataclass(frozen=True)
 class Shown:
-    """A violation for a page; everything in it is text that is still to be escaped."""
+    """A violation as unescaped texts for a page."""
 
     t: int
     s: int | None
@@ -78,7 +78,7 @@ class Shown:
 
 @dataclass(frozen=True)
 class Worst:
-    """A rule with many violations, and some of them."""
+    """A rule with many violations, and examples of them."""
 
     line: Line
     table: str
@@ -89,14 +89,14 @@ class Worst:
 
 @dataclass(frozen=True)
 class Facts:
-    """Everything that a report shows."""
+    """The content of a report."""
 
     name: str
     version: int
     time: str
     tables: tuple[tuple[str, int, int], ...]  # name, rows, columns
     lines: tuple[Line, ...]
-    counts: dict[str, int]  # of found rules, by kind
+    counts: dict[str, int]  # found rules by kind
     worst: tuple[Worst, ...] = ()
     timeline: tuple[Record, ...] = ()
     trends: dict[str, list[Point]] = field(default_factory=dict)
@@ -120,16 +120,18 @@ class Facts:
 
 
 def facts_of(book: Rulebook, name: str, most: int = DEFAULT_MOST) -> Facts:
-    """Gathers them. O(rows) for each suggestion that only nearly holds, and for each of the worst rules."""
+    """The content of a report about a rulebook. O(rows) for each suggestion that nearly holds and each worst rule."""
     history, mask = History(book), Mask.of(book)
     found = book.found()
     decided = lines_of(book)
-    known = Decisions.of(book).rule_ids
+    decided_ids = Decisions.of(book).rule_ids
     lines = [line for line in decided if line.status in (ACCEPTED, SUGGESTED)]
-    lines += [line_of_ranked(ranked, book.discovery_nulls) for ranked in book.best(most) if ranked.id not in known]
+    lines += [
+        line_of_ranked(ranked, book.discovery_nulls) for ranked in book.best(most) if ranked.id not in decided_ids
+    ]
     lines = [_counted(book, line, found) for line in lines]
     violated = sorted((line for line in lines if line.violations), key=_worst_first)
-    chosen = [line for line in violated if line.status == ACCEPTED][:_TRENDS]
+    trending = [line for line in violated if line.status == ACCEPTED][:_MAX_TRENDS]
     return Facts(
         name=name,
         version=book.version,
@@ -137,27 +139,26 @@ def facts_of(book: Rulebook, name: str, most: int = DEFAULT_MOST) -> Facts:
         tables=tuple((table, book.count(table), len(schema)) for table, schema in book.schemas.items()),
         lines=tuple(lines),
         counts={kind: len(found.of(kind)) for kind in KINDS if len(found.of(kind))},
-        worst=tuple(_worst(book, line, mask) for line in violated[:_WORST]),
+        worst=tuple(_worst(book, line, mask) for line in violated[:_MAX_WORST]),
         timeline=tuple(history.counts()),
-        trends={line.rule: history.trend(line.id) for line in chosen},
-        events=tuple(history.events()[-_EVENTS:][::-1]),
+        trends={line.rule: history.trend(line.id) for line in trending},
+        events=tuple(history.events()[-_MAX_EVENTS:][::-1]),
     )
 
 
 def lines_of(book: Rulebook) -> list[Line]:
-    """The rules that people decided about. One that is checked has its violations, and how many of them are known."""
+    """The rules of the decision file. A checked rule has its violations, and how many of them the baseline has."""
     baseline, checked = Baseline.of(book), {entry.id for entry in book.entries}
-    made = []
+    lines = []
     for entry in Decisions.of(book).entries:
         count = book.count_violations(entry.id) if entry.id in checked else None
-        words = _words(book, entry, count)
         known = baseline.count(entry.id) if count else 0
-        made.append(
+        lines.append(
             Line(
                 id=entry.id,
                 kind=entry.value.kind,
                 rule=entry.rule,
-                sentence=words,
+                sentence=_sentence(book, entry, count),
                 status=entry.status,
                 severity=entry.severity,
                 owner=entry.owner or "",
@@ -168,10 +169,10 @@ def lines_of(book: Rulebook) -> list[Line]:
                 error=book.error(entry.id) if count is not None else 0.0,
             )
         )
-    return made
+    return lines
 
 
-def _words(book: Rulebook, entry: RuleEntry, count: int | None) -> str:
+def _sentence(book: Rulebook, entry: RuleEntry, count: int | None) -> str:
     try:
         require_fits(entry.value, book.schemas)
     except RuleError as error:
@@ -197,14 +198,16 @@ def line_of_ranked(ranked: Ranked, nulls: str) -> Line:
 
 
 def _counted(book: Rulebook, line: Line, found: RuleSet) -> Line:
-    """With its violations, sought now, for a suggestion that may have some: it was found to hold only nearly, or its
-    kind is not followed and the table is small enough to look."""
+    """The line with its violations, counted now if the rule may have some.
+
+    It may if it was found to hold only nearly, or if the book does not search its kind and the tables are small enough.
+    """
     if line.violations is not None or line.sentence.startswith(_MISFIT):
         return line
     rules = forms(parse(line.rule), book.schemas)
-    mine = [b for b in found.blocks if b.kind == line.kind]
-    block = next((b for b in mine if any(rule in RuleSet((b,)) for rule in rules)), None)
-    if (block is not None and block.errors is None) or (block is None and _rows(book) > _ROWS_LOOKED_AT):
+    of_kind = [b for b in found.blocks if b.kind == line.kind]
+    block = next((b for b in of_kind if any(rule in RuleSet((b,)) for rule in rules)), None)
+    if (block is not None and block.errors is None) or (block is None and _rows(book) > _MAX_ROWS_CHECKED):
         return line
     look = look_at(book, line.id)
     return replace(line, violations=look.count, error=look.error)
@@ -222,34 +225,32 @@ def _worst_first(line: Line) -> tuple[bool, int, int]:
 def _worst(book: Rulebook, line: Line, mask: Mask) -> Worst:
     look = look_at(book, line.id)
     rule, table = look.item.rule, look.table
-    shown = tuple(shown_violation(rule, table, violation, mask) for violation in look.page(0, _EXAMPLES))
+    shown = tuple(shown_violation(rule, table, violation, mask) for violation in look.page(0, _MAX_EXAMPLES))
     return Worst(line, table, look.count_rows(), shown, causes_of(look, mask))
 
 
 def query_of(book: Rulebook, look: Look, dialect: str) -> str:
-    """SQL to see the violations in the warehouse; an error where there can be none."""
+    """An SQL query for the violations. Raises an error if the table has no key."""
     key, item = book.tables[look.table].key, look.item
     if not key:
-        raise HoldfastError(f"{look.table} has no key: SQL has no other way to tell rows apart")
+        raise HoldfastError(f"{look.table} has no key, and SQL has no other way to identify rows")
     return violations_sql(item.rule, book.schemas, key=key, nulls=item.nulls, dialect=dialect, where=item.where)
 
 
 def causes_of(look: Look, mask: Mask, most: int = 5, look_at: int = 10_000) -> tuple[str, ...]:
-    """What rows have in common, and what to remove, in words; from the first violations, and said so."""
+    """The causes of the first violations in words: groups of rows that clash, and which rows to remove."""
     if mask.hides_names(look.table):
         return ()
-    explained, made = look.explain(most, look_at), []
-    for (_, pairs, remove, exact), size in zip(explained.causes, explained.sizes, strict=True):
+    explanation, causes = look.explain(most, look_at), []
+    for (_, pairs, remove, exact), size in zip(explanation.causes, explanation.sizes, strict=True):
         names = ", ".join(str(name) for name in remove[:most]) + (" ..." if len(remove) > most else "")
-        made.append(
-            f"{explained.bounded(size, exact)} rows clash with each other in {explained.bounded(pairs, exact)} pairs; "
-            f"{explained.advice(exact)}: {names}"
-        )
-    return tuple(made)
+        rows, clashes = explanation.bounded(size, exact), explanation.bounded(pairs, exact)
+        causes.append(f"{rows} rows clash with each other in {clashes} pairs; {explanation.advice(exact)}: {names}")
+    return tuple(causes)
 
 
 def shown_violation(rule: Rule, table: str, violation: Violation, mask: Mask) -> Shown:
-    """A violation as texts, masked; whether cells clash is decided by their values."""
+    """A violation as masked texts. Whether cells clash is decided by their real values."""
     rows = [row for row in violation.rows if row is not None]
     hidden = [mask.row(table, row) for row in rows]
     ids = [id_ for id_ in (violation.t, violation.s) if id_ is not None]
@@ -266,7 +267,7 @@ def shown_violation(rule: Rule, table: str, violation: Violation, mask: Mask) ->
 
 
 def text_of(value: object) -> str:
-    """A cell, or the name of a row, for people."""
+    """A cell or the name of a row as text."""
     if value is None:
         return ""
     if isinstance(value, dict):
@@ -275,23 +276,23 @@ def text_of(value: object) -> str:
 
 
 def references_of(book: Rulebook, least: float = 0.3) -> list[tuple[Ind, str]]:
-    """Inclusions between tables for a graph, with their status: decided ones, and those that look like foreign keys."""
+    """Inclusions between tables with their status: accepted, suggested, or found and likely a foreign key."""
     entries = [(entry.value, entry.status) for entry in Decisions.of(book).entries]
     decided = {rule: status for rule, status in entries if isinstance(rule, Ind)}
-    there = set(book.schemas)
-    made: dict[Ind, str] = {
+    tables = set(book.schemas)
+    references: dict[Ind, str] = {
         rule: status
         for rule, status in decided.items()
-        if status in (ACCEPTED, SUGGESTED) and {rule.left_table, rule.right_table} <= there
+        if status in (ACCEPTED, SUGGESTED) and {rule.left_table, rule.right_table} <= tables
     }
     if len(book.schemas) > 1:
         likely = [key for key in book.encoded.likely_keys if key.score >= least and key.rule not in decided]
-        made |= {key.rule: "found" for key in likely}
-    return list(made.items())
+        references |= {key.rule: "found" for key in likely}
+    return list(references.items())
 
 
 def require_ui(what: str) -> None:
-    """Says how to get what reports and pages need."""
+    """Refuses with advice if a package that reports and pages need is missing."""
     import importlib.util
 
     missing = [

@@ -1,4 +1,4 @@
-"""`holdfast report`: one HTML file that needs nothing else, readable in light and dark, and printable."""
+"""`holdfast report`: one self-contained HTML file, for light and dark screens and for print."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from holdfast.rules.wording import counted, percent
 
 
 def environment(*packages: str) -> Any:
-    """Templates; everything that comes from data is escaped."""
+    """The templates of reports and other packages. Values are escaped."""
     from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
     loaders = [PackageLoader(package) for package in ("holdfast.report", *packages)]
-    made = Environment(loader=ChoiceLoader(loaders), autoescape=True, undefined=StrictUndefined, trim_blocks=True)
-    made.filters |= {"percent": percent, "number": lambda n: "" if n is None else f"{n:,}"}
-    made.globals |= {"counted": counted, "kind_names": KIND_NAMES}
-    return made
+    templates = Environment(loader=ChoiceLoader(loaders), autoescape=True, undefined=StrictUndefined, trim_blocks=True)
+    templates.filters |= {"percent": percent, "number": lambda n: "" if n is None else f"{n:,}"}
+    templates.globals |= {"counted": counted, "kind_names": KIND_NAMES}
+    return templates
 
 
 def report_html(book: Rulebook, name: str) -> str:
-    """The report of a rulebook as it is."""
+    """The report about the current version of a rulebook."""
     require_ui("a report")
     facts = facts_of(book, name)
     template = environment().get_template("report.html")
@@ -37,14 +37,14 @@ def style() -> str:
 
 
 def _charts(facts: Facts) -> list[tuple[str, str]]:
-    made = []
+    charts = []
     if len(facts.timeline) > 1:
-        made.append(("Violations of accepted rules", violations_chart(facts.timeline)))
+        charts.append(("Violations of accepted rules", violations_chart(facts.timeline)))
         if any(r["rules_added"] or r["rules_removed"] for r in facts.timeline[1:]):
-            made.append(("Found rules that came and went", rules_chart(facts.timeline[1:])))
+            charts.append(("Found rules, added and removed", rules_chart(facts.timeline[1:])))
     if any(len(points) > 1 for points in facts.trends.values()):
-        made.append(("Error of the most violated rules", trends_chart(facts.trends)))
-    return made
+        charts.append(("Error of the most violated rules", trends_chart(facts.trends)))
+    return charts
 
 
 def _graph(book: Rulebook) -> str:

@@ -1,1 +1,1 @@
-"""A rulebook in the browser."""
+"""`holdfast serve`: pages and a JSON API for a rulebook."""

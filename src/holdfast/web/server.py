@@ -1,4 +1,4 @@
-"""The server process of `holdfast serve`."""
+"""The web server of `holdfast serve`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ HOST = "127.0.0.1"
 
 
 def serve(directory: Path, port: int) -> None:
-    """Serves until it is interrupted."""
+    """Serves a rulebook until Ctrl-C."""
     token = secrets.token_urlsafe(24)
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as listening:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -39,7 +39,7 @@ def serve(directory: Path, port: int) -> None:
 
 @contextmanager
 def _ended_by_ctrl_c(server: uvicorn.Server) -> Iterator[None]:
-    """Lets Ctrl-C end the server from the first moment on; a second one ends it at once."""
+    """Makes Ctrl-C end the server, even while it starts. A second Ctrl-C ends it at once."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -1,7 +1,7 @@
-"""A rulebook that a page looks at while another process may write it.
+"""The newest version of a rulebook for pages, while another process may write it.
 
-Pages read a `View`, which never changes: the newest one is put in its place whenever a version appears, by a thread
-that follows the rulebook. What needs rows (violations, explanations) goes through a lock, one rule at a time.
+Pages read an immutable `View`. A thread follows the rulebook and replaces the view when a version appears. Requests
+that need rows (violations, explanations) take a lock, one at a time.
 """
 
 from __future__ import annotations
@@ -36,20 +36,20 @@ from holdfast.workflow.masking import Mask
 log = logging.getLogger("holdfast")
 FOUND = "found"
 STATUS = ("accepted", "suggested", "rejected", "retired", FOUND)
-_LOOKS = 8  # rules whose violations are at hand
-_EVENTS = 500
-_POLL = 0.3
+_MAX_LOOKS = 8  # rules whose violations are cached
+_MAX_EVENTS = 500
+_POLL = 0.3  # seconds
 
 
 @dataclass(frozen=True)
 class View:
-    """A version, for pages: everything that lists and overviews show."""
+    """A version of a rulebook, as lists and overviews show it."""
 
     facts: Facts
-    lines: tuple[Line, ...]  # decided ones, then found ones: those worth reading, then all others
+    lines: tuple[Line, ...]  # rules with a decision, then the best found rules, then all other found rules
     by_id: dict[str, Line]
     events: tuple[Event, ...]
-    number: int  # grows with every view
+    number: int  # of the view, from 0
 
     @property
     def version(self) -> int:
@@ -67,7 +67,7 @@ class Snapshot:
         self._looks: OrderedDict[tuple[str, str, str], Look] = OrderedDict()  # by rule, null policy and filter
         self._found: tuple[Line, ...] | None = None
         self._events: list[Event] = []
-        self._graph = (-1, "")  # of which view
+        self._graph = (-1, "")  # the number of its view, and the SVG
         self._mask = Mask.of(self._book)
         self._seen = self._state()
         self._newest = self._view(0)
@@ -75,7 +75,7 @@ class Snapshot:
 
     @property
     def view(self) -> View:
-        """The newest view. Decisions count at once, for they may mask a column."""
+        """The newest view. Reads new decisions at once, because they may mask a column."""
         if decided_at(self.directory) != self._seen[1]:
             try:
                 self.look_again()
@@ -86,7 +86,7 @@ class Snapshot:
     # --- following ------------------------------------------------------------------------------------------
 
     def follow(self) -> None:
-        """Looks for new versions and decisions in a thread of its own, until `close`."""
+        """Starts a thread that looks for new versions and decisions until `close`."""
         self._thread = threading.Thread(target=self._run, name="holdfast-follow", daemon=True)
         self._thread.start()
 
@@ -100,16 +100,16 @@ class Snapshot:
         while not self._stop.wait(_POLL):
             try:
                 self.look_again()
-            except Exception as error:  # such as a mistake in rules.yml: pages stay as they are, and it is tried again
+            except Exception as error:  # such as a mistake in rules.yml: keep the pages, and try again
                 log.warning("the rulebook could not be read: %s", error)
 
     def _state(self) -> tuple[str, tuple[int, int]]:
-        """What tells whether something is new: the newest manifest, and the state of the decisions."""
+        """Changes with every version and decision: the newest manifest, and the state of the decision file."""
         newest = max((path.name for path in (self.directory / MANIFESTS).glob("[0-9]*.json")), default="")
         return newest, decided_at(self.directory)
 
     def look_again(self) -> bool:
-        """Brings the view to the newest version and decisions; whether there was something new."""
+        """Updates the view to the newest version and decisions. Returns whether there was something new."""
         state = self._state()
         if state == self._seen:
             return False
@@ -117,7 +117,7 @@ class Snapshot:
             before = self._book.version
             changes = self._book.refresh()
             mask = Mask.of(self._book)
-            if changes is None or mask != self._mask:  # what was made under another mask is not shown any more
+            if changes is None or mask != self._mask:  # nothing that was made under another mask may be shown
                 self._looks.clear()
                 self._found, self._events, self._mask = None, [], mask
             for change in changes or ():
@@ -135,13 +135,13 @@ class Snapshot:
     def _view(self, number: int) -> View:
         book = self._book
         decided = lines_of(book)
-        known = Decisions.of(book).rule_ids
+        decided_ids = Decisions.of(book).rule_ids
         if self._found is None:
             self._found = tuple(_found_lines(book, book.best()))
-        lines = (*decided, *(line for line in self._found if line.id not in known))
+        lines = (*decided, *(line for line in self._found if line.id not in decided_ids))
         history = History(book)
-        seen = self._events[-1].version if self._events else -1
-        self._events = (self._events + history.events(after=seen))[-_EVENTS:]
+        last_version = self._events[-1].version if self._events else -1
+        self._events = (self._events + history.events(after=last_version))[-_MAX_EVENTS:]
         facts = Facts(
             name=self.directory.resolve().stem,
             version=book.version,
@@ -159,7 +159,7 @@ class Snapshot:
     def rules(
         self, search: str = "", kind: str = "", column: str = "", status: str = "", page: int = 1, size: int = 50
     ) -> tuple[int, list[Line]]:
-        """The number of rules that fit, and a page of them. O(rules)."""
+        """The number of matching rules, and a page of them. O(rules)."""
         words = search.lower().split()
         tests: list[Callable[[Line], bool]] = []
         if kind:
@@ -170,12 +170,12 @@ class Snapshot:
             tests.append(lambda line: all(word in line.rule.lower() for word in words))
         if column:
             tests.append(self._mentions(column))
-        fitting = [line for line in self.view.lines if all(test(line) for test in tests)] if tests else self.view.lines
-        shown = fitting[(page - 1) * size : page * size]
-        return len(fitting), [line if line.sentence else _said(line) for line in shown]
+        matching = [line for line in self.view.lines if all(test(line) for test in tests)] if tests else self.view.lines
+        on_page = matching[(page - 1) * size : page * size]
+        return len(matching), [_with_sentence(line) for line in on_page]
 
     def _mentions(self, column: str) -> Callable[[Line], bool]:
-        """Whether a rule speaks of a column: its text has the name as a whole, and not only as that of a table."""
+        """A test whether a rule mentions a column: as a whole word of its text, and not only as the name of a table."""
         name = re.compile(rf"(?<![\w`]){re.escape(quoted(column))}(?![\w`])")
         if column in {table for table, _, _ in self.view.facts.tables}:
             return lambda line: name.search(line.rule) is not None and column in _columns(parse(line.rule))
@@ -183,31 +183,31 @@ class Snapshot:
 
     def line(self, rule_id: str) -> Line | None:
         line = self.view.by_id.get(rule_id)
-        return line if line is None or line.sentence else _said(line)
+        return None if line is None else _with_sentence(line)
 
     # --- rows -----------------------------------------------------------------------------------------------
 
     @contextmanager
     def looking(self, line: Line) -> Iterator[tuple[Rulebook, Look, Mask]]:
-        """The violations of a rule, while nothing changes."""
+        """The violations of a rule. Holds the lock."""
         with self._lock:
             key = (line.rule, line.nulls, line.filter)
             if key not in self._looks:
                 where = parse_filter(line.filter) if line.filter else frozenset()
                 self._looks[key] = self._book.look_alone(line.rule, line.nulls, where)
             self._looks.move_to_end(key)
-            while len(self._looks) > _LOOKS:
+            while len(self._looks) > _MAX_LOOKS:
                 self._looks.popitem(last=False)
             yield self._book, self._looks[key], Mask.of(self._book)
 
     @contextmanager
     def book(self) -> Iterator[tuple[Rulebook, Mask]]:
-        """The rulebook, while nothing changes."""
+        """The rulebook. Holds the lock."""
         with self._lock:
             yield self._book, Mask.of(self._book)
 
     def graph(self) -> str:
-        """The tables and their foreign keys, of the newest view. O(rows) once for each view that is asked for it."""
+        """The graph of tables and foreign keys of the newest view, cached. O(rows)."""
         with self._lock:
             number = self._newest.number
             if self._graph[0] != number:
@@ -215,17 +215,17 @@ class Snapshot:
             return self._graph[1]
 
     def history_of(self, line: Line) -> tuple[list[Event], list[Any]]:
-        """What happened to a rule, and its violations after each version, where it is checked."""
+        """The events of a rule, newest first, and its trend if it is checked."""
         with self._lock:
             history = History(self._book)
-            checked = any(entry.id == line.id for entry in self._book.entries)
-            return history.events(line.rule)[::-1], history.trend(line.id) if checked else []
+            is_checked = any(entry.id == line.id for entry in self._book.entries)
+            return history.events(line.rule)[::-1], history.trend(line.id) if is_checked else []
 
     # --- deciding -------------------------------------------------------------------------------------------
 
     def decide(self, line: Line, status: str, **fields: Any) -> str:
-        """Writes a decision into the file; it counts at once, or, where another process writes the rulebook, with its
-        next batch. Says which."""
+        """Saves a decision and returns when it takes effect: now, or with the next batch if the rulebook cannot be
+        written now."""
         with self._lock:
             require_fits(parse(line.rule), self._book.schemas)
             with deciding(self._book) as decisions:
@@ -233,8 +233,8 @@ class Snapshot:
             with Rulebook.open(self.directory) as writer:
                 try:
                     writer.hold()
-                except StoreError:
-                    said = "counts with the next batch: another process writes this rulebook"
+                except StoreError as error:
+                    said = f"saved; takes effect with the next batch, because now {error}"
                 else:
                     adopt(writer)
                     said = "counts from now on"
@@ -243,17 +243,17 @@ class Snapshot:
 
 
 def _found_lines(book: Rulebook, best: Sequence[Ranked]) -> Iterator[Line]:
-    """Those worth reading with their reasons, then all others by text; their sentences are made when they are shown."""
-    known = {ranked.text for ranked in best}
+    """The best rules with their reasons, then all others, whose sentences are made when they are shown."""
+    best_texts = {ranked.text for ranked in best}
     yield from (line_of_ranked(ranked, book.discovery_nulls) for ranked in best)
     for block in book.found().blocks:
         for rule, text, error, _ in block.with_details():
-            if text not in known:
+            if text not in best_texts:
                 yield Line(rule.id, block.kind, text, "", FOUND, nulls=book.discovery_nulls, error=error)
 
 
-def _said(line: Line) -> Line:
-    return replace(line, sentence=sentence(parse(line.rule), error=line.error))
+def _with_sentence(line: Line) -> Line:
+    return line if line.sentence else replace(line, sentence=sentence(parse(line.rule), error=line.error))
 
 
 def _columns(rule: Rule) -> frozenset[str]:

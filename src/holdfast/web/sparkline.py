@@ -1,4 +1,4 @@
-"""A small chart of one rule, as SVG without a style of its own."""
+"""A small chart of the error of one rule, as SVG. The page gives the style."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _WIDTH, _HEIGHT = 600, 120
 
 
 def sparkline(points: Sequence[Point]) -> str:
-    """The error after each version, as steps; nothing for fewer than two versions."""
+    """The error after each version as steps; empty for fewer than two versions."""
     if len(points) < 2:
         return ""
     first, last = points[0].version, points[-1].version

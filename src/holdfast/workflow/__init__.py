@@ -1,1 +1,1 @@
-"""What people decide about rules, what is known already, whom to tell, and how it came about."""
+"""Decisions about rules, baselines, masks, alerts and history."""

@@ -1,11 +1,13 @@
-"""What is worth waking somebody for: accepted rules that got violations beyond their tolerance and beyond what is
-known, and accepted rules that discovery had found to hold and no longer does, though they have no new violations: what
-they say of nulls differs."""
+"""Alerts: the accepted rules that need attention after a batch.
+
+A rule alerts if it got violations that exceed its tolerance and are not in the baseline. It also alerts if discovery no
+longer finds it. That can happen without a new violation, because discovery may compare nulls differently.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,14 +25,15 @@ from holdfast.rules.sentence import sentence, standing, violations_in_words
 from holdfast.rules.wording import counted
 from holdfast.workflow.baseline import Baseline
 from holdfast.workflow.masking import Mask
+from holdfast.workflow.tolerance import is_beyond_tolerance
 
 Record = dict[str, Any]
-_EXAMPLES = 5
+_MAX_EXAMPLES = 5
 
 
 @dataclass(frozen=True)
 class Alert:
-    """One rule that needs attention: how many violations came that nobody knew, how many there are, some of them."""
+    """A rule that needs attention. `added`: new violations that are not in the baseline; `total`: all violations."""
 
     rule_id: str
     rule: str
@@ -51,35 +54,46 @@ def alerts_of(
     found: Sequence[Record] = (),
     masked: Collection[str] = (),
 ) -> list[Alert]:
-    """The alerts of a version. `changed`: {rule id: (added, removed, total)}; `violations`: those that came and went,
-    as sinks are told them; `found`: the rules that came and went among those that were found."""
+    """The alerts of a version.
+
+    `changed`: {rule id: (added, removed, total)}; `violations`: the added and removed violations, as sinks get them;
+    `found`: the added and removed found rules; `masked`: columns to mask besides those of the book.
+    """
+    return [*_violated(book, changed, violations, masked), *_no_longer_found(book, changed, found)]
+
+
+def _violated(
+    book: Rulebook, changed: Mapping[str, Sequence[int]], violations: pa.Table, masked: Collection[str]
+) -> Iterator[Alert]:
+    """Alerts for new violations beyond tolerance and baseline."""
     baseline, mask = Baseline.of(book), Mask.of(book, masked)
     accepted = {entry.id: entry for entry in book.entries}
-    made = []
     for rule_id, (added, _, total) in changed.items():
         entry = accepted.get(rule_id)
-        if entry is None or not added or book.error(rule_id) <= entry.tolerance:
+        if entry is None or not added or not is_beyond_tolerance(book, entry):
             continue
-        mine = violations.filter(pc.equal(violations["rule_id"], rule_id))
-        came = mine.filter(pc.equal(mine["change"], ADDED))
-        new = baseline.new(came)
-        count = int(pc.sum(new["count"]).as_py() or 0) if len(came) else added
+        events = violations.filter(pc.equal(violations["rule_id"], rule_id))
+        added_events = events.filter(pc.equal(events["change"], ADDED))
+        new = baseline.new(added_events)
+        count = int(pc.sum(new["count"]).as_py() or 0) if len(added_events) else added
         if count:
             hidden = mask.hides_names(table_of(entry.value, book.schemas))
             text = f"{standing(entry.value, total, where=entry.filter)} {violations_in_words(entry.value, count)} came"
-            made.append(
-                Alert(rule_id, entry.rule, entry.severity, text, count, total, () if hidden else _examples(new))
-            )
-    values = {form.id: entry for entry in accepted.values() for form in forms(entry.value, book.schemas)}
+            yield Alert(rule_id, entry.rule, entry.severity, text, count, total, () if hidden else _examples(new))
+
+
+def _no_longer_found(book: Rulebook, changed: Mapping[str, Sequence[int]], found: Sequence[Record]) -> Iterator[Alert]:
+    """Alerts for accepted rules that discovery no longer finds, although they got no violations."""
+    values = {form.id: entry for entry in book.entries for form in forms(entry.value, book.schemas)}
     for event in found:
         entry = values.get(event["id"])
         if entry is None or event["change"] != REMOVED or changed.get(entry.id, (0,))[0]:
             continue
-        lost, new_rules = parse(event["rule"]), (parse(other["rule"]) for other in found if other["change"] == ADDED)
-        if not any(implies(other, lost) for other in new_rules):
+        removed = parse(event["rule"])
+        added_rules = (parse(other["rule"]) for other in found if other["change"] == ADDED)
+        if not any(implies(added, removed) for added in added_rules):
             text = f"{sentence(entry.value)} Discovery no longer finds that it holds"
-            made.append(Alert(entry.id, entry.rule, entry.severity, text, 0, book.count_violations(entry.id)))
-    return made
+            yield Alert(entry.id, entry.rule, entry.severity, text, 0, book.count_violations(entry.id))
 
 
 def alerts_of_batch(book: Rulebook, out: Outcome) -> list[Alert]:
@@ -97,33 +111,34 @@ def alerts_of_batch(book: Rulebook, out: Outcome) -> list[Alert]:
 
 
 def _examples(events: pa.Table) -> tuple[tuple[Any, ...], ...]:
-    rows = [row for row in events.slice(0, _EXAMPLES).to_pylist() if row["t"] is not None]
+    rows = [row for row in events.slice(0, _MAX_EXAMPLES).to_pylist() if row["t"] is not None]
     return tuple(tuple(json.loads(row[side]) for side in ("t", "s") if row[side] is not None) for row in rows)
 
 
 def send(name: str, alerts: Sequence[Alert], urls: Sequence[str]) -> None:
-    """Tells people through Apprise, by any of its addresses; an error where one could not be told."""
-    apprise, teller = require_addresses(urls)
+    """Sends alerts to Apprise addresses. Raises OSError if one of them could not be reached."""
+    apprise, notifier = require_addresses(urls)
     kind = apprise.NotifyType.FAILURE if any(a.severity == "error" for a in alerts) else apprise.NotifyType.WARNING
     title = f"Holdfast: {counted(len(alerts), 'rule')} of {name} {'needs' if len(alerts) == 1 else 'need'} attention"
-    if alerts and not teller.notify(title=title, body=body_of(alerts), notify_type=kind):
+    if alerts and not notifier.notify(title=title, body=body_of(alerts), notify_type=kind):
         raise OSError("an alert could not be delivered")
 
 
 def require_addresses(urls: Sequence[str]) -> tuple[Any, Any]:
-    """Apprise, and its teller of these addresses; an error where it does not know what to do with one."""
+    """The apprise module and a notifier for these addresses. Raises an error for an address that Apprise rejects."""
     try:
         import apprise
     except ImportError:
         raise NotAvailable("alerts need Apprise: pip install 'holdfast-data[alerts]'") from None
-    teller = apprise.Apprise()
+    notifier = apprise.Apprise()
     for url in urls:
-        if not teller.add(url):
+        if not notifier.add(url):
             raise HoldfastError(f"Apprise does not know what to do with the address {url.partition('://')[0]}://...")
-    return apprise, teller
+    return apprise, notifier
 
 
 def body_of(alerts: Sequence[Alert]) -> str:
+    """The text of a message about alerts."""
     lines = []
     for alert in alerts:
         lines.append(f"[{alert.severity}] {alert.rule}: {alert.message}.")

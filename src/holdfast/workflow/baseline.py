@@ -1,7 +1,7 @@
-"""Violations that are known: they are recorded once, and only others alert.
+"""The baseline: recorded violations that do not alert.
 
-A Parquet file with the rule's id and the names of the rows as JSON, as sinks are told them. A known violation that went
-and comes again is still known.
+It is a Parquet file with the id of the rule and the names of the rows as JSON, as sinks get them. A recorded violation
+that is removed and added again is still in the baseline.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from holdfast.rulebook.outbox import names_as_json
 from holdfast.whole_file import replace_whole
 
 FILE = "baseline.parquet"
-MOST = 1_000_000  # of one rule
+MOST = 1_000_000  # violations of one rule
 _DIGEST = b"holdfast.sha256"  # in the metadata of the file
 _SCHEMA = pa.schema([(name, pa.string()) for name in ("rule_id", "t", "s")])
 
 
 class Baseline:
-    """The known violations, by rule.
+    """The recorded violations of each rule.
 
     >>> Baseline(_SCHEMA.empty_table()).count("fd-1")
     0
@@ -38,20 +38,20 @@ class Baseline:
 
     @classmethod
     def load(cls, path: Path) -> Baseline:
-        """What was recorded; nothing, where there is no file. One that was damaged is an error."""
+        """Reads a baseline; an empty one if there is no file. A damaged file is an error."""
         if not path.exists():
             return cls(_SCHEMA.empty_table())
         try:
             table = pq.read_table(pa.BufferReader(path.read_bytes()))
-            known = (table.schema.metadata or {}).get(_DIGEST)
+            digest = (table.schema.metadata or {}).get(_DIGEST)
             table = table.replace_schema_metadata(None).select(_SCHEMA.names).cast(_SCHEMA)
         except OSError as error:
             if error.errno is not None:
                 raise StoreError(f"{path} cannot be read: {error.strerror}") from error
-            raise _damaged(path) from error  # Arrow's own
+            raise _damaged(path) from error  # an error of Arrow, not of the system
         except (pa.ArrowException, KeyError, ValueError) as error:
             raise _damaged(path) from error
-        if known is not None and known != _digest(table):  # files of version 0.1 have none
+        if digest is not None and digest != _digest(table):  # files of version 0.1 have none
             raise _damaged(path)
         return cls(table)
 
@@ -60,16 +60,17 @@ class Baseline:
         return cls(_SCHEMA.empty_table()) if book.path is None else cls.load(book.path / FILE)
 
     def save(self, path: Path) -> None:
-        """As a whole or not at all, durably, with a checksum."""
+        """Writes the file atomically and durably, with a checksum."""
         out = pa.BufferOutputStream()
         pq.write_table(self._table.replace_schema_metadata({_DIGEST: _digest(self._table)}), out)
         replace_whole(path, out.getvalue().to_pybytes())
 
     def count(self, rule_id: str) -> int:
+        """The number of recorded violations of a rule."""
         return int(pc.sum(pc.equal(self._table["rule_id"], rule_id)).as_py() or 0)
 
     def record(self, book: Rulebook, rules: Iterable[str]) -> Baseline:
-        """With the violations that these rules have now, instead of what was known of them."""
+        """A baseline with the current violations of these rules instead of the recorded ones."""
         table = self._table
         for rule in rules:
             entry = book.entry(rule)
@@ -80,28 +81,28 @@ class Baseline:
         return Baseline(table.combine_chunks())
 
     def new_violations(self, book: Rulebook, rule_id: str, limit: int) -> pa.Table:
-        """Of the violations that a rule has now, the first that are not known, with the names of rows as JSON."""
-        made = _SCHEMA.empty_table()
+        """The first current violations of a rule that are not recorded, with the names of rows as JSON."""
+        new = _SCHEMA.empty_table()
         for part in book.violation_parts(rule_id):
-            made = pa.concat_tables([made, self.new(_named(rule_id, part))])
-            if len(made) >= limit:
+            new = pa.concat_tables([new, self.new(_named(rule_id, part))])
+            if len(new) >= limit:
                 break
-        return made.slice(0, limit)
+        return new.slice(0, limit)
 
     def new(self, events: pa.Table) -> pa.Table:
-        """Of events of one rule (rule_id, t, s as JSON), those that are not known."""
+        """The events (rule_id, t, s as JSON) that are not recorded."""
         if not len(self._table) or not len(events):
             return events
-        mine = events.select(["rule_id", "t", "s"]).append_column("place", pa.array(range(len(events))))
-        known = self._table.append_column("known", pa.repeat(pa.scalar(True), len(self._table)))
         keys = ["rule_id", "t", "s"]
-        filled = [t.set_column(2, "s", pc.fill_null(t["s"], "")) for t in (mine, known)]
+        numbered = events.select(keys).append_column("place", pa.array(range(len(events))))
+        recorded = self._table.append_column("known", pa.repeat(pa.scalar(True), len(self._table)))
+        filled = [t.set_column(2, "s", pc.fill_null(t["s"], "")) for t in (numbered, recorded)]
         joined = filled[0].join(filled[1], keys, join_type="left anti").sort_by("place")
         return events.take(joined["place"])
 
 
 def _digest(table: pa.Table) -> bytes:
-    """A checksum of the cells, however they are cut into chunks."""
+    """A checksum of the cells that does not depend on the chunks."""
     parts = []
     for column in table.columns:
         lengths, texts = hashlib.sha256(), hashlib.sha256()

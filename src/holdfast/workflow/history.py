@@ -1,4 +1,4 @@
-"""How rules came about: born, broken, weakened, recovered, generalised, specialised; by which batch and which rows."""
+"""The history of rules: born, broken, weakened, recovered, generalised, specialised; by which batch and rows."""
 
 from __future__ import annotations
 
@@ -29,8 +29,10 @@ Record = dict[str, Any]
 
 @dataclass(frozen=True)
 class Event:
-    """What happened to one rule in one version. `by`: the rows, the value or the number of violations that did it;
-    `into`: the rule that holds instead."""
+    """What happened to one rule in one version.
+
+    `by`: the rows, the value or the number of violations that caused it; `into`: the rule that holds instead.
+    """
 
     version: int
     batch: str
@@ -48,7 +50,7 @@ class Event:
 
 @dataclass(frozen=True)
 class Point:
-    """A rule after a version: its violations, and its error."""
+    """The violations and the error of a rule after a version."""
 
     version: int
     time: str
@@ -71,32 +73,32 @@ class History:
             self._found[event["version"]].append(event)
 
     def events(self, rule: str | None = None, after: int = -1) -> list[Event]:
-        """What happened, oldest first; to one rule, by id or text; after a version. Masked names are not told."""
-        made = [event for record in self._records if record["version"] > after for event in self._of(record)]
+        """The events after a version, oldest first; of one rule if given, by id or text. Masked names are hidden."""
+        events = [event for record in self._records if record["version"] > after for event in self._events_of(record)]
         if rule is None:
-            return made
+            return events
         texts = self._texts(rule)
-        return [event for event in made if rule == event.id or event.rule in texts or event.into in texts]
+        return [event for event in events if rule == event.id or event.rule in texts or event.into in texts]
 
     def _texts(self, rule: str) -> set[str]:
-        """The texts by which the log may know a rule: those that were given, and what discovery writes."""
+        """The texts that the log may use for a rule: as it was given, and as discovery prints it."""
         text = self._rules.get(rule, rule)
         try:
-            wanted = forms(parse(text), self._book.schemas)
+            same_rules = forms(parse(text), self._book.schemas)
         except RuleError:
             return {text}
         schemas = list(self._book.schemas.values())
         rank = by_position(schemas[0].names) if len(schemas) == 1 else by_name
-        written = {other for other in self._rules.values() if parse(other) in wanted}
-        return {text, *written, *(form.text(rank) for form in wanted)}
+        given = {other for other in self._rules.values() if parse(other) in same_rules}
+        return {text, *given, *(form.text(rank) for form in same_rules)}
 
-    def _of(self, record: Record) -> Iterator[Event]:
+    def _events_of(self, record: Record) -> Iterator[Event]:
         yield from self._altered_columns(record)
         yield from self._found_rules(record)
         yield from self._checked_rules(record)
 
     def _altered_columns(self, record: Record) -> Iterator[Event]:
-        """Columns that came, and columns whose type became wider."""
+        """Events of added columns and of columns whose type became wider."""
         altered = record.get("altered", {})
         for table, types in altered.get("columns", {}).items():
             for column, text in types.items():
@@ -106,21 +108,24 @@ class History:
                 yield Event(*_when(record), WIDENED, "", "schema", f"{table}.{column}", before, after)
 
     def _found_rules(self, record: Record) -> Iterator[Event]:
-        """A rule that went while a weaker one came was specialised into that; while a stronger one came, generalised.
-        Both are told with the rule that went, and a rule that came so was not born."""
+        """Events of the rules that discovery found.
+
+        A removed rule is specialised if a weaker rule was added, generalised if a stronger one was, else broken. An
+        added rule that replaces another one in this way has no event of its own; any other is born.
+        """
         events = self._found.get(record["version"], [])
         values = {event["rule"]: parse(event["rule"]) for event in events}
-        others: dict[object, list[Record]] = defaultdict(list)
+        by_change: dict[object, list[Record]] = defaultdict(list)
         for event in events:
-            others[event["change"], _about(values[event["rule"]])].append(event)
+            by_change[event["change"], _subject(values[event["rule"]])].append(event)
         for event in events:
             value, change = values[event["rule"]], event["change"]
             if change == VACUOUS:
                 yield self._event(record, event, VACUOUS)
                 continue
-            across = others[REMOVED if change == ADDED else ADDED, _about(value)]
-            stronger = next((e["rule"] for e in across if implies(values[e["rule"]], value)), None)
-            weaker = next((e["rule"] for e in across if implies(value, values[e["rule"]])), None)
+            opposite = by_change[REMOVED if change == ADDED else ADDED, _subject(value)]
+            stronger = next((e["rule"] for e in opposite if implies(values[e["rule"]], value)), None)
+            weaker = next((e["rule"] for e in opposite if implies(value, values[e["rule"]])), None)
             if change == REMOVED:
                 what = GENERALISED if stronger is not None else SPECIALISED if weaker is not None else BROKEN
                 yield self._event(record, event, what, stronger or weaker)
@@ -147,7 +152,7 @@ class History:
                 yield self._checked(record, what, id_)
         for id_, (added, removed, total) in record.get("violations", {}).items():
             if record["version"] and (added or removed):
-                by = f"{added:,} violations came, {removed:,} went, {total:,} now"
+                by = f"{added:,} violations added, {removed:,} removed, {total:,} now"
                 yield self._checked(record, _change(added, removed, total), id_, by)
 
     def _checked(self, record: Record, what: str, id_: str, by: str | None = None) -> Event:
@@ -159,52 +164,55 @@ class History:
         """The violations and the error of a checked rule after each version that touched it or its table."""
         entry = self._book.entry(rule)
         item = CheckedRule(entry.value, entry.nulls, entry.predicates)
-        table, rows, total, made = table_of(entry.value, self._book.schemas), 0, None, []
+        table = table_of(entry.value, self._book.schemas)
+        rows, total, points = 0, None, []
         for record in self._records:
             counts = record["tables"].get(table)
             rows += counts["inserted"] - counts["deleted"] if counts else 0
-            known = record.get("violations", {}).get(entry.id)
-            total = known[2] if known is not None else total
-            if total is not None and (counts or known is not None):
-                made.append(Point(record["version"], record["time"], total, item.error(total, rows)))
-        return made
+            changed = record.get("violations", {}).get(entry.id)
+            total = changed[2] if changed is not None else total
+            if total is not None and (counts or changed is not None):
+                points.append(Point(record["version"], record["time"], total, item.error(total, rows)))
+        return points
 
     def stability(self, rule: str) -> tuple[float, int]:
-        """The share of versions, since it is checked, in which a rule had no violations; and how often it broke."""
+        """The share of versions without violations since the rule is checked, and how often it broke."""
         points = self.trend(rule)
         held = [point.violations == 0 for point in points]
         breaks = sum(before and not after for before, after in pairwise(held))
         return (sum(held) / len(held) if held else 1.0), breaks
 
     def counts(self) -> list[Record]:
-        """For each version: rows that came and went, rules that came and went, violations that came, went and stand."""
-        standing: dict[str, int] = {}
-        made = []
+        """For each version: the rows, rules and violations that it added and removed, and all current violations."""
+        totals: dict[str, int] = {}
+        versions = []
         for record in self._records:
             changed = record.get("violations", {})
             for id_ in record.get("altered", {}).get("retired", ()):
-                standing.pop(id_, None)
-            standing |= {id_: counts[2] for id_, counts in changed.items()}
+                totals.pop(id_, None)
+            totals |= {id_: counts[2] for id_, counts in changed.items()}
             rows = {w: sum(t[w] for t in record["tables"].values()) for w in ("inserted", "deleted", "updated")}
             rules = [sum(c[i] for c in record.get("rules", {}).values()) for i in (0, 1)]
-            made.append(
+            versions.append(
                 {"version": record["version"], "batch": str(record["batch"]), "time": record["time"]}
                 | rows
                 | {"rules_added": rules[0], "rules_removed": rules[1]}
                 | {"violations_added": sum(c[0] for c in changed.values())}
                 | {"violations_removed": sum(c[1] for c in changed.values())}
-                | {"violations": sum(standing.values())}
+                | {"violations": sum(totals.values())}
                 | {"schema": schema_in_words(record.get("altered", {}))}
             )
-        return made
+        return versions
 
 
 def schema_in_words(altered: Record) -> str:
-    """`orders.price: integer -> decimal(2)`; empty where no column changed."""
-    added = [f"{t}.{c}: {text}" for t, types in altered.get("columns", {}).items() for c, text in types.items()]
+    """Added columns and changed types, as in `orders.price: integer -> decimal(2)`; empty if there are none."""
+    changes_in_words = [
+        f"{t}.{c}: {text}" for t, types in altered.get("columns", {}).items() for c, text in types.items()
+    ]
     for table, changes in altered.get("types", {}).items():
-        added += [f"{table}.{column}: {before} -> {after}" for column, (before, after) in changes.items()]
-    return "; ".join(added)
+        changes_in_words += [f"{table}.{column}: {before} -> {after}" for column, (before, after) in changes.items()]
+    return "; ".join(changes_in_words)
 
 
 def _when(record: Record) -> tuple[int, str, str]:
@@ -220,8 +228,8 @@ def _change(added: int, removed: int, total: int) -> str:
     return CHANGED if total == before else WEAKENED if total > before else IMPROVED
 
 
-def _about(rule: Rule) -> object:
-    """Rules that imply each other agree in this."""
+def _subject(rule: Rule) -> object:
+    """A value that a rule shares with every rule that implies it: kind, table and right side."""
     if isinstance(rule, Fd):
         return rule.kind, rule.table, rule.right
     if isinstance(rule, Order):
@@ -230,6 +238,6 @@ def _about(rule: Rule) -> object:
 
 
 def _name(text: str) -> str:
-    """A row's name, out of its JSON."""
+    """The name of a row, from JSON."""
     value = json.loads(text)
     return " ".join(f"{k}={v}" for k, v in value.items()) if isinstance(value, dict) else str(value)

@@ -1,4 +1,4 @@
-"""Columns whose values are not shown to people. docs/workflow.md lists where, and where not."""
+"""Columns whose values are not shown. docs/workflow.md lists where masks apply and where not."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from holdfast.workflow.decisions import Decisions
 
 
 class Mask:
-    """Hides cells, and the names of rows where part of their key is hidden: they then go by row id.
+    """Hides the cells of masked columns. Rows whose key is masked are named by their row id.
 
     >>> Mask(["ssn"], {}).row("people", {"ssn": "123", "zip": "10115"})
     {'ssn': '•••', 'zip': '10115'}
@@ -23,11 +23,10 @@ class Mask:
 
     @classmethod
     def of(cls, book: Rulebook, more: Collection[str] = ()) -> Mask:
-        """That of a rulebook: what its manifest says, and what rules.yml adds. A name that no column has is an error:
-        it would hide nothing."""
+        """The mask of a rulebook: the columns of its manifest, of rules.yml, and `more`. An unknown column is an error,
+        because it would hide nothing."""
         columns = frozenset(book.masked | Decisions.of(book).masked | {*more})
-        known = maskable(book.tables)
-        for column in sorted(columns - known):
+        for column in sorted(columns - maskable(book.tables)):
             raise HoldfastError(
                 f"{book.path or 'the rulebook'}: mask: there is no column {shown(column)}; nothing would be hidden"
             )
@@ -49,11 +48,11 @@ class Mask:
         return {column: HIDDEN if self.hides(table, column) else value for column, value in cells.items()}
 
     def hides_names(self, table: str) -> bool:
-        """Whether the rows of a table must not be called by their key."""
+        """Whether the rows of a table must not be named by their key."""
         return table in self._tables and any(self.hides(table, column) for column in self._tables[table].key)
 
     def name(self, table: str, name: Any, row: int | None = None) -> Any:
-        """What a row is called: by its key, or by its id where that is hidden."""
+        """The name of a row: its key, or its id if the key is masked."""
         if not self.hides_names(table):
             return name
         return HIDDEN if row is None else f"#{row}"
@@ -63,7 +62,7 @@ class Mask:
         return table not in self._tables or any(self.hides(table, c) for c in self._tables[table].schema.names)
 
     def quarantined(self, record: Mapping[str, Any]) -> dict[str, Any]:
-        """A record of what was quarantined. Of a table with a masked column nothing is quoted: a bad row may have its
+        """A record of a quarantined row. If its table has a masked column, all values are hidden: a bad row may have
         values in the wrong columns."""
         table, values = record["table"], record["values"]
         if not self._columns or (table is not None and not self.hides_any(table)):
@@ -71,6 +70,6 @@ class Mask:
         return {**record, "values": dict.fromkeys(values, HIDDEN), "reason": record.get("plain") or HIDDEN}
 
     def require_by_key(self, table: str) -> None:
-        """Refuses to look rows up by a key that is masked: the answer would tell whether a value is there."""
+        """Refuses to look rows up by a masked key: the answer would reveal whether a value exists."""
         if self.hides_names(table):
             raise HoldfastError(f"rows of {table} go by their id here, because their key is masked")

@@ -1,5 +1,5 @@
 "use strict";
-// The token comes once in the address that `holdfast serve` printed, and stays in this tab only.
+// The token is in the address that `holdfast serve` printed. Keep it for this tab only.
 const place = new URL(location.href);
 if (place.searchParams.has("token")) {
   sessionStorage.setItem("holdfast-token", place.searchParams.get("token"));
@@ -17,7 +17,7 @@ function say(text) {
   say.timer = setTimeout(() => { box.hidden = true; }, 6000);
 }
 
-// Puts the page as it is now in the place of the one shown, and leaves the focus where it was.
+// Replaces the shown page by the current one and keeps the focus.
 async function renew() {
   const active = document.activeElement;
   if (active && ["INPUT", "SELECT", "TEXTAREA"].includes(active.tagName)) return;
@@ -41,11 +41,11 @@ document.addEventListener("click", async (event) => {
       headers: { "Content-Type": "application/json", "X-Holdfast-Token": token() || "" },
       body: JSON.stringify({ status: button.dataset.decide }),
     });
-    const told = await answer.json();
-    say(answer.ok ? `${told.status}: ${told.said}` : told.detail);
+    const result = await answer.json();
+    say(answer.ok ? `${result.status}: ${result.said}` : result.detail);
     if (answer.ok) await renew();
   } catch (error) {
-    say(`not reached: ${error.message}`);
+    say(`The server does not answer: ${error.message}`);
   } finally {
     button.disabled = false;
   }
@@ -61,13 +61,12 @@ document.addEventListener("keydown", (event) => {
 });
 
 markToken();
-let shown = null;
+let shownSummary = null;
 const news = new EventSource("/api/events");
 news.addEventListener("version", (event) => {
-  const told = JSON.parse(event.data);
-  document.querySelectorAll("[data-live=version]").forEach((e) => { e.textContent = told.version; });
-  const key = event.data;
-  if (shown !== null && shown !== key) renew();
-  shown = key;
+  const summary = JSON.parse(event.data);
+  document.querySelectorAll("[data-live=version]").forEach((e) => { e.textContent = summary.version; });
+  if (shownSummary !== null && shownSummary !== event.data) renew();
+  shownSummary = event.data;
 });
 window.addEventListener("beforeunload", () => news.close());

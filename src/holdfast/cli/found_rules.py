@@ -1,0 +1,123 @@
+"""Prints the rules that `holdfast discover` found as tables for people."""
+
+from __future__ import annotations
+
+from holdfast.cli.output import Record, print_table
+from holdfast.cli.terminal import Console
+from holdfast.discovery.database import Searched
+from holdfast.profile import Profile
+from holdfast.ranking.rank import DEFAULT_MOST
+from holdfast.rules.predicate import IsNull
+from holdfast.rules.rule import Dc, Rule
+from holdfast.rules.rule_block import RuleBlock
+from holdfast.rules.sentence import sentence
+from holdfast.rules.wording import counted
+
+_MAX_SIMILAR = 3  # similar rules that are listed with a rule
+_MAX_TABLE_ROWS = 500  # more rules are printed as lines
+_LEGEND = {
+    "fd": "fd: functional dependency (equal values on the left give equal values on the right)",
+    "ind": "ind: inclusion (every value on the left occurs on the right)",
+    "order": "order: order dependency (the order on the left gives the order on the right)",
+    "dc": "dc: denial constraint (no two rows t and s satisfy all of its comparisons)",
+}
+
+
+def print_rules(rules: Profile, records: list[Record], comparisons: list[Rule], every: bool, why: bool) -> None:
+    """Prints the rules of each kind and table, then what else the search found. `comparisons`: the best row rules."""
+    console = Console()
+    for block in rules.blocks:
+        _print_block(console, rules, block, records, every, why)
+    printed = {(block.kind, block.table) for block in rules.blocks}
+    for search in rules.unfinished:
+        table = search.table if rules.data is not None and rules.data.named else None
+        if (search.kind, table) not in printed:
+            console.print(f"{_search_name(search, rules)}: none found (not finished)", highlight=False, markup=False)
+    if not rules.blocks and rules.complete:
+        console.print("no rules hold")
+    if len(rules.row_rules):
+        _print_row_rules(console, rules, comparisons, every)
+    incomplete_keys = [key for key in rules.foreign_keys if key.missing][:DEFAULT_MOST]
+    if incomplete_keys:
+        console.print("not quite included, but alike enough to be meant as foreign keys:")
+    for key in incomplete_keys:
+        console.print(f"  {key}", highlight=False, markup=False)
+    if rules.vacuous:
+        console.print(f"columns without values: {', '.join(rules.vacuous)}", highlight=False, markup=False)
+    for kind in dict.fromkeys(block.kind for block in rules.blocks):
+        if kind in _LEGEND:
+            console.print(_LEGEND[kind], highlight=False, markup=False)
+
+
+def _print_block(
+    console: Console, rules: Profile, block: RuleBlock, records: list[Record], every: bool, why: bool
+) -> None:
+    """Prints the rules of one kind and table."""
+    shown = [r for r in records if (r["kind"], r["table"]) == (block.kind, block.table)]
+    about = f" of {block.table}" if block.table else ""
+    title = f"{block.kind}{about}: {counted(len(block), 'rule')}"
+    title += " (not finished)" if block.kind in _unfinished_kinds(rules, block.table) else ""
+    if len(shown) > _MAX_TABLE_ROWS:
+        _print_lines(console, title, shown)
+    elif every or len(shown) == len(block):
+        print_table(console, title, shown, ["text", "error", "support", "sentence"])
+    elif shown:
+        title += f", {len(shown)} worth reading (--all: all)"
+        print_table(console, title, shown, ["score", "text", "sentence"])
+    else:
+        console.print(f"{title}, none worth reading (--all: all)", highlight=False, markup=False)
+    _print_notes(console, shown, why)
+
+
+def _print_lines(console: Console, title: str, records: list[Record]) -> None:
+    """Prints a line for each rule: a table of many rules takes longer to draw than to find."""
+    console.print(title, highlight=False, markup=False)
+    width = max(len(record["text"]) for record in records)
+    for record in records:
+        error = f"{record['error']:.3g}" if record["error"] else ""
+        print(f"  {record['text']:<{width}}  {error:<8}  {record['sentence']}")
+
+
+def _search_name(search: Searched, rules: Profile) -> str:
+    named = search.table is not None and rules.data is not None and rules.data.named
+    return f"{search.kind} of {search.table}" if named else search.kind
+
+
+def _unfinished_kinds(rules: Profile, table: str | None) -> set[str]:
+    """The kinds whose search on a table (None: the only one) did not finish."""
+    return {search.kind for search in rules.unfinished if table is None or search.table in (None, table)}
+
+
+def _print_notes(console: Console, records: list[Record], why: bool) -> None:
+    """Prints what a reader should know about each rule: notes, reasons for its score, similar rules."""
+    for record in records:
+        lines = [*record.get("notes", ()), *(record.get("reasons", ()) if why else ())]
+        if record.get("also"):
+            similar = "; ".join(record["also"][:_MAX_SIMILAR])
+            rest = len(record["also"]) - _MAX_SIMILAR
+            lines.append(f"it stands for {similar}{f' and {rest} more' if rest > 0 else ''}")
+        for line in lines:
+            console.print(f"  {record['text']}: {line}", highlight=False, markup=False)
+
+
+def _print_row_rules(console: Console, rules: Profile, comparisons: list[Rule], every: bool) -> None:
+    """Prints the rules about single rows: comparisons as a table, columns that are never empty in one line."""
+    texts: dict[Rule, str] = {}
+    never_empty = []
+    for rule, text in rules.row_rules.with_texts():
+        assert isinstance(rule, Dc)
+        (predicate,) = rule.predicates
+        if isinstance(predicate, IsNull):
+            never_empty.append(predicate.cell.column if rule.table is None else f"{rule.table}.{predicate.cell.column}")
+        else:
+            texts[rule] = text
+    chosen = list(texts) if every else [rule for rule in comparisons if rule in texts][:DEFAULT_MOST]
+    records = [{"text": texts[rule], "sentence": sentence(rule)} for rule in chosen]
+    title = f"about single rows: {counted(len(texts), 'rule')}"
+    if records:
+        more = f", {len(records)} worth reading (--all: all)" if len(records) < len(texts) else ""
+        print_table(console, f"{title}{more}", records, ["text", "sentence"])
+    elif texts:
+        console.print(f"{title}, none worth reading (--all: all)", highlight=False, markup=False)
+    if never_empty:
+        console.print(f"never empty: {', '.join(never_empty)}", highlight=False, markup=False)

@@ -1,0 +1,104 @@
+"""`holdfast init`: makes a rulebook from tables and rules."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from holdfast.cli.files import columns_of, keys_of, size_of, tables_of, types_of
+from holdfast.cli.options import (
+    Columns,
+    Compare,
+    CrossColumns,
+    Directory,
+    EvidenceOf,
+    Exclude,
+    Files,
+    FollowedKinds,
+    FoundNulls,
+    Keep,
+    Key,
+    Masked,
+    MaxError,
+    MaxSize,
+    Measure,
+    Nulls,
+    OnlyInserts,
+    RuleFileOption,
+    RuleOption,
+    Suggest,
+    Types,
+)  # fmt: skip
+from holdfast.cli.output import Record
+from holdfast.cli.progress import announce, discovery_bar, progress_bar
+from holdfast.discover import search
+from holdfast.discovery.budget import Progress as SearchProgress
+from holdfast.discovery.search_options import DEFAULT_KINDS, SearchOptions
+from holdfast.ranking.rank import DEFAULT_MOST, Ranked
+from holdfast.rulebook import DEFAULT_KEEP, Rulebook
+from holdfast.rules.rule import Key as KeyRule
+from holdfast.rules.wording import counted
+from holdfast.workflow.decisions import ACCEPTED, SUGGESTED, Decisions, deciding, file_of, write
+
+
+def init_command(
+    directory: Directory, files: Files, rules: RuleFileOption = None, rule: RuleOption = None, key: Key = None,
+    type: Types = None, columns: Columns = None, exclude: Exclude = None, nulls: Nulls = "sql",
+    keep: Keep = DEFAULT_KEEP, kind: FollowedKinds = None, found_nulls: FoundNulls = "equal", max_error: MaxError = 0.0,
+    error: Measure = None, max_size: MaxSize = "default", compare: Compare = "typed",
+    cross_columns: CrossColumns = True, evidence: EvidenceOf = "auto", only_inserts: OnlyInserts = False,
+    suggest: Suggest = DEFAULT_MOST, mask: Masked = None,
+) -> None:  # fmt: skip
+    """Make a rulebook: a directory that keeps tables, their rules and the violations up to date.
+
+    Rules given with --rule or --rules are accepted: every batch is checked against them. The best rules that discovery
+    finds are suggested. The file rules.yml in the directory lists both; accept or reject suggestions there, or with
+    `holdfast rules`.
+    """
+    announce()
+    search_options: Record = {"nulls": found_nulls, "max_error": max_error, "error": error, "compare": compare}
+    search_options |= {"max_size": size_of(max_size), "cross_columns": cross_columns, "evidence": evidence}
+    options: Record = {"key": keys_of(key or []), "types": types_of(type or []), "rule_nulls": nulls}
+    options |= {"columns": columns_of(columns), "exclude": columns_of(exclude)}
+    options |= {"keep": keep, "kinds": kind or (), "only_inserts": only_inserts}
+    rule_file = file_of(rule or [], rules)
+    accepted = [entry for entry in rule_file if entry.status == ACCEPTED]
+    masked = sorted({*rule_file.mask, *(mask or ())})
+    if masked:
+        rule_file.set_mask(masked)
+    options |= {"mask": masked, "rules": accepted}
+    with progress_bar("checking") as progress:
+        book = Rulebook.create(directory, tables_of(files), progress=progress, **options, **search_options)
+    with book:
+        write(directory, rule_file)
+        if suggest:
+            with deciding(book) as decisions, discovery_bar() as search_progress:
+                best = _suggestions(book, kind or (), search_options, suggest, search_progress)
+                decisions.suggest(best, found_nulls)
+        _print_summary(book, directory, bool(kind))
+
+
+def _print_summary(book: Rulebook, directory: Path, is_following: bool) -> None:
+    tables = ", ".join(f"{name} ({book.count(name):,} rows)" for name in book.schemas)
+    followed = f"; {len(book.found()):,} found and followed" if is_following else ""
+    print(f"{directory}: {tables}; {counted(len(book.entries), 'rule')} checked{followed}")
+    suggested = len(Decisions.of(book).with_status(SUGGESTED))
+    if suggested:
+        print(f"{counted(suggested, 'rule')} suggested in {directory}/rules.yml: holdfast rules {directory}")
+
+
+def _suggestions(
+    book: Rulebook, kinds: Sequence[str], search_options: dict[str, Any], most: int, progress: SearchProgress
+) -> list[Ranked]:
+    """The best rules that the book keeps up to date; if it keeps none, of a search that takes at most a minute."""
+    if kinds:
+        best = book.best(most)
+    else:
+        best = search(book.encoded, SearchOptions(DEFAULT_KINDS, **search_options), progress=progress).best(most)
+    return [r for r in best if not (isinstance(r.rule, KeyRule) and _is_declared_key(r.rule, book))]
+
+
+def _is_declared_key(rule: KeyRule, book: Rulebook) -> bool:
+    """Whether this is the key that the user declared for the table."""
+    return any(set(table.key) == rule.columns and rule.table in (None, name) for name, table in book.tables.items())
