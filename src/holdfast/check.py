@@ -83,6 +83,7 @@ class Found:
 
     @property
     def entries(self) -> tuple[RuleEntry, ...]:
+        """The checked rules with id, severity, null policy and filter."""
         return self.book.entries
 
     def count(self, rule: str | Rule) -> int:

@@ -108,7 +108,6 @@ def found_within(
             options,
             loaded.dictionary,
             runs_on,
-            named=loaded.named,
             limits=SearchLimits(_MAX_PAIRS, _MAX_COUNTED),
         )
         with within_memory(loaded.schemas):
@@ -119,6 +118,7 @@ def found_within(
         if plain:
             rules = _plainly(rules, found, loaded.schemas, after.part(1.0, reserve))
         rules = with_supports(rules, loaded.rows, options.nulls, after.part(0.5))
+    rules = rules.of_lone_table() if loaded.is_lone else rules
     open_ = [*found.unfinished, *(Searched(kind, name) for name in loaded.unread for kind in options.kinds)]
     open_ = list(dict.fromkeys(Searched("ind") if some.kind == "ind" else some for some in open_))
     done = tuple(some for some in found.searched() if some not in open_)
@@ -154,7 +154,7 @@ def _plainly(rules: RuleSet, found: DatabaseRules, schemas: Mapping[str, Schema]
     minimal in this way too; which others are is not known."""
     blocks = []
     for block in rules.blocks:
-        name = block.table or next(iter(schemas))
+        name = block.table or ""
         if block.kind == "dc" and Searched("dc", name) not in found.unfinished:
             made, whole = plain_within(block, schemas[name], budget.spent)
             (block,) = made.blocks

@@ -27,11 +27,11 @@ from holdfast.table.schema import Schema
 
 @dataclass(frozen=True)
 class EncodedTables:
-    """Tables as codes. `named`: whether rules say the table they are about."""
+    """Tables as codes. `is_lone`: one table was given without a name, so that rules do not print it."""
 
     rows: Mapping[str, Rows]
     dictionary: TextDictionary
-    named: bool
+    is_lone: bool
     unread: tuple[str, ...] = ()  # tables for which a budget left no time
     _likely: list[list[ForeignKey]] = field(default_factory=list, repr=False)  # once they are known
 
@@ -48,7 +48,7 @@ class EncodedTables:
                 break
             budget.tell("encoding", done / len(settled))
             rows[name] = _rows_of(name, source, options, dictionary)
-        return cls(rows, dictionary, isinstance(data, Mapping), tuple(name for name in settled if name not in rows))
+        return cls(rows, dictionary, not isinstance(data, Mapping), tuple(name for name in settled if name not in rows))
 
     @property
     def schemas(self) -> dict[str, Schema]:
@@ -58,10 +58,11 @@ class EncodedTables:
         """Rules about single rows of each table; those that there is no time for are noted in the budget."""
         found = []
         for name, some in self.rows.items():
-            table = name if self.named else None
-            made = rules_of_rows(some.schema, some.codes(), nulls, max_error, ranges=ranges, table=table, budget=budget)
-            found.append(made)
-        return RuleSet.joined(found)
+            found.append(
+                rules_of_rows(some.schema, some.codes(), nulls, max_error, ranges=ranges, table=name, budget=budget)
+            )
+        rules = RuleSet.joined(found)
+        return rules.of_lone_table() if self.is_lone else rules
 
     def foreign_keys(
         self,

@@ -84,14 +84,15 @@ class Profile(RuleSet):
         if self.data is None or self.options is None or not len(self.row_rules):
             return []
         measures = {n: TableMeasures(r.schema, r.codes(), self.options.nulls) for n, r in self.data.rows.items()}
-        first, scored = next(iter(measures)), list[tuple[float, str, Dc]]()
+        scored = list[tuple[float, str, Dc]]()
         with self.timed() as budget:
-            for rule, text in self.row_rules.with_texts():
-                if len(scored) >= DEFAULT_MOST and budget.spent():
-                    budget.skip(NOT_ALL_RANKED)
-                    break
-                if isinstance(rule, Dc):
-                    scored.append((measures[rule.table or first].of_one_row(rule), text, rule))
+            for block in self.row_rules.blocks:
+                for rule, text, _, _ in block.with_details():
+                    if len(scored) >= DEFAULT_MOST and budget.spent():
+                        budget.skip(NOT_ALL_RANKED)
+                        break
+                    if isinstance(rule, Dc) and block.table is not None:
+                        scored.append((measures[block.table].of_one_row(rule), text, rule))
         return [rule for score, _, rule in sorted(scored, key=lambda s: (-s[0], s[1])) if score >= _WORTH_COMPARING]
 
     @cached_property

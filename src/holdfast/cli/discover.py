@@ -145,13 +145,13 @@ def _records(block: RuleBlock, budget: Budget) -> list[Record]:
         records += [(size, _record(block, *detail)) for size, detail in details]
         done += _RULES_PER_STEP
     if done < len(block):
-        about = f" of {block.table}" if block.table else ""
+        about = f" of {block.label}" if block.label else ""
         budget.skip(f"{done:,} of {len(block):,} {block.kind} rules{about} are listed, the shortest")
     return [record for _, record in sorted(records, key=lambda item: (item[0], item[1]["text"]))]
 
 
 def _record(block: RuleBlock, rule: Rule, text: str, error: float, support: int | None) -> Record:
-    record = {"id": rule.id, "kind": block.kind, "table": block.table, "text": text, "error": error}
+    record = {"id": rule.id, "kind": block.kind, "table": block.label, "text": text, "error": error}
     return record | {"support": support, "sentence": sentence(rule, block.rank, error)}
 
 

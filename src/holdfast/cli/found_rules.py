@@ -28,9 +28,9 @@ def print_rules(rules: Profile, records: list[Record], comparisons: list[Rule], 
     console = Console()
     for block in rules.blocks:
         _print_block(console, rules, block, records, every, why)
-    printed = {(block.kind, block.table) for block in rules.blocks}
+    printed = {(block.kind, block.label) for block in rules.blocks}
     for search in rules.unfinished:
-        table = search.table if rules.data is not None and rules.data.named else None
+        table = None if rules.data is None or rules.data.is_lone else search.table
         if (search.kind, table) not in printed:
             console.print(f"{_search_name(search, rules)}: none found (not finished)", highlight=False, markup=False)
     if not rules.blocks and rules.complete:
@@ -53,10 +53,10 @@ def _print_block(
     console: Console, rules: Profile, block: RuleBlock, records: list[Record], every: bool, why: bool
 ) -> None:
     """Prints the rules of one kind and table."""
-    shown = [r for r in records if (r["kind"], r["table"]) == (block.kind, block.table)]
-    about = f" of {block.table}" if block.table else ""
+    shown = [r for r in records if (r["kind"], r["table"]) == (block.kind, block.label)]
+    about = f" of {block.label}" if block.label else ""
     title = f"{block.kind}{about}: {counted(len(block), 'rule')}"
-    title += " (not finished)" if block.kind in _unfinished_kinds(rules, block.table) else ""
+    title += " (not finished)" if block.kind in _unfinished_kinds(rules, block.label) else ""
     if len(shown) > _MAX_TABLE_ROWS:
         _print_lines(console, title, shown)
     elif every or len(shown) == len(block):
@@ -79,8 +79,9 @@ def _print_lines(console: Console, title: str, records: list[Record]) -> None:
 
 
 def _search_name(search: Searched, rules: Profile) -> str:
-    named = search.table is not None and rules.data is not None and rules.data.named
-    return f"{search.kind} of {search.table}" if named else search.kind
+    if search.table is None or rules.data is None or rules.data.is_lone:
+        return search.kind
+    return f"{search.kind} of {search.table}"
 
 
 def _unfinished_kinds(rules: Profile, table: str | None) -> set[str]:

@@ -15,7 +15,7 @@ def every_record(rules: RuleSet) -> list[Record]:
             {
                 "id": rule.id,
                 "kind": block.kind,
-                "table": block.table,
+                "table": block.label,
                 "text": text,
                 "error": error,
                 "support": support,

@@ -51,12 +51,11 @@ class DatabaseRules:
         dictionary: TextDictionary,
         executor: Executor | None = None,
         *,
-        named: bool = False,
         limits: SearchLimits | None = None,
         runs: Runs | None = None,
     ) -> None:
         self.options, self._schemas = options, schemas
-        self._limits, self._named = limits or SearchLimits(), named
+        self._limits = limits or SearchLimits()
         self.unfinished: dict[Searched, str] = {}  # the searches that a budget ended, and why
         self.inclusions = self._of_inclusions(dictionary, executor, runs) if "ind" in options.kinds else None
         self.maintainers: list[Maintainer] = [*self._of_tables(executor)]
@@ -67,13 +66,12 @@ class DatabaseRules:
 
     def _of_tables(self, executor: Executor | None) -> Iterator[Maintainer]:
         for name, schema in self._schemas.items():
-            label = name if self._named else None
             if self.options.of_one_table:
                 pairs = self._limits.agree_set_pairs
-                yield FdMaintainer(name, schema, self.options, executor, label=label, most_pairs=pairs)
+                yield FdMaintainer(name, schema, self.options, executor, most_pairs=pairs)
             if self.options.of_evidence:
                 limit = self._limits.evidence_pairs
-                yield DcMaintainer(name, schema, self.options, executor, label=label, most_pairs=limit)
+                yield DcMaintainer(name, schema, self.options, executor, most_pairs=limit)
 
     def _of_inclusions(self, dictionary: TextDictionary, executor: Executor | None, runs: Runs | None) -> IndMaintainer:
         inclusions = Inclusions(

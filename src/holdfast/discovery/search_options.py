@@ -125,6 +125,7 @@ class SearchOptions:
         return tuple(f"{kind}: at most {size} {what.get(kind, 'columns')}" for kind, size in sizes)
 
     def to_json(self) -> dict[str, Any]:
+        """The options as JSON values, for the store."""
         record = asdict(self) | {"kinds": list(self.kinds), "sizes": self.sizes}
         del record["max_size"]
         return record

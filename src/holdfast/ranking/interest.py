@@ -43,6 +43,7 @@ class Weights:
     strength: float = 1.0
 
     def score(self, measures: Measures) -> float:
+        """The score of a rule from its measures."""
         parts = {name: weight for name, weight in vars(self).items() if name != "strength"}
         total = sum(parts.values())
         mean = sum(weight * getattr(measures, name) for name, weight in parts.items()) / total if total else 0.0

@@ -53,10 +53,12 @@ class Ranked:
 
     @property
     def id(self) -> str:
+        """The id of the rule."""
         return self.rule.id
 
     @property
     def kind(self) -> str:
+        """The kind of the rule."""
         return self.rule.kind
 
     def record(self) -> dict[str, object]:
@@ -90,8 +92,7 @@ def rank(
         if "ind" in by_kind:
             ranked += _inclusions(by_kind.pop("ind"), keys, most, min(least, LIKELY_KEY))
         if by_kind:
-            measures = tables[table or next(iter(tables))]
-            ranked += _Choice(by_kind, measures, weights, share).chosen(most, least)
+            ranked += _Choice(by_kind, tables[table or ""], weights, share).chosen(most, least)
     return sorted(ranked, key=lambda r: (KINDS.index(r.kind), r.table or ""))
 
 
@@ -169,7 +170,7 @@ class _Choice:
             measures = _ROW_RULE if is_row_rule else self._measures.measure(rule, error)
             words, score = sentence(rule, block.rank, error), self._weights.score(measures)
             candidates.append(
-                Ranked(rule, text, words, block.table, score, error, support, measures.reasons, measures.notes)
+                Ranked(rule, text, words, block.label, score, error, support, measures.reasons, measures.notes)
             )
         return sorted(candidates, key=lambda r: (-r.score, r.text))
 

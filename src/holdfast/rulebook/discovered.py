@@ -61,11 +61,11 @@ class DiscoveredRules:
         state: BookState,
         executor: Executor | None,
         *,
-        named: bool,
+        is_lone: bool,
         memory_budget: int,
         facts: Facts | None = None,
     ) -> None:
-        self._search, self._state, self._executor, self._named = search, state, executor, named
+        self._search, self._state, self._executor, self._is_lone = search, state, executor, is_lone
         self._limits = SearchLimits(memory=memory_budget)
         self._rules: DatabaseRules | None = None
         self._facts = facts  # from the store, merged when rules are asked for
@@ -103,7 +103,6 @@ class DiscoveredRules:
                 self._search,
                 self._state.dictionary,
                 self._executor,
-                named=self._named,
                 limits=self._limits,
                 runs=self._state.values,
             )
@@ -125,6 +124,7 @@ class DiscoveredRules:
         rules = self.search()
         by_table: dict[str, list[RuleChange]] = {name: [] for name in changes}
         for change in rules.update(changes, self._rows):
+            change = change.of_lone_table() if self._is_lone else change
             name = change.table if change.table is not None else next(iter(changes))
             if name in by_table:
                 by_table[name].append(change)
@@ -152,7 +152,7 @@ class DiscoveredRules:
             return RuleUpdate()
         after, changes = self.rules(), {}
         for name in altered:
-            of_table = partial(_is_about, name if self._named else None)
+            of_table = partial(_is_about, name)
             now, then = after.where(of_table), before.where(of_table)
             changes[name] = RuleChange(now - then, then - now, table=name)
         now, then = after.of("ind"), before.of("ind")
@@ -167,7 +167,10 @@ class DiscoveredRules:
             self._rules.run_on(executor)
 
     def rules(self) -> RuleSet:
-        return self.search().rules() if self._search is not None else RuleSet()
+        if self._search is None:
+            return RuleSet()
+        rules = self.search().rules()
+        return rules.of_lone_table() if self._is_lone else rules
 
     def facts(self, table: str) -> Arrays:
         """The facts of a table, for the store to keep."""
@@ -182,7 +185,7 @@ def _require_finished(rules: DatabaseRules) -> None:
         )
 
 
-def _is_about(table: str | None, block: RuleBlock) -> npt.NDArray[np.bool_]:
+def _is_about(table: str, block: RuleBlock) -> npt.NDArray[np.bool_]:
     return np.full(len(block), block.table == table and block.kind != "ind")
 
 

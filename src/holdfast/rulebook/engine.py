@@ -42,7 +42,7 @@ class Engine:
             options.search,
             state,
             resources.executor,
-            named=options.named,
+            is_lone=not options.named,
             memory_budget=resources.memory_budget,
             facts=facts,
         )

@@ -134,7 +134,7 @@ class RulebookReader:
     def encoded(self) -> EncodedTables:
         """The rows as codes, for further questions about them."""
         engine = self._ready()
-        return EncodedTables(engine.state.rows, engine.state.dictionary, engine.options.named)
+        return EncodedTables(engine.state.rows, engine.state.dictionary, not engine.options.named)
 
     # --- rules ----------------------------------------------------------------------------------------------
 

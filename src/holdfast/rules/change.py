@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from holdfast.rules.rule import Rule
 from holdfast.rules.ruleset import RuleSet
@@ -56,6 +56,10 @@ class RuleChange:
     def _why_of(self, rule: Rule) -> Pair | None:
         """`why`, for a rule that may be of another table."""
         return self.why(rule) if rule.table is None or rule.table == self.table or self.table is None else None
+
+    def of_lone_table(self) -> RuleChange:
+        """The same change; its rules do not print the name of their table."""
+        return replace(self, added=self.added.of_lone_table(), removed=self.removed.of_lone_table())
 
     def __bool__(self) -> bool:
         return bool(len(self.added) or len(self.removed))

@@ -192,6 +192,7 @@ class Order(_Rule):
 
     @property
     def as_written(self) -> str:
+        """Text that parses to the same value, with the marks as they were written."""
         return _with_table(self._sides(by_name, mirror=self.flipped), self.table)
 
     def body(self, rank: Rank = by_name) -> str:
@@ -240,6 +241,7 @@ class Dc(_Rule):
 
     @property
     def as_written(self) -> str:
+        """Text that parses to the same value, with t and s the way round in which it was written."""
         return _with_table(f"not({conjunction_text(self.written)})", self.table)
 
     def mirrored(self) -> frozenset[Predicate]:

@@ -31,7 +31,7 @@ class RuleBlock:
 
     `conclusion` has positions in `conclusions`, or NO_CONCLUSION. `names` is the column order of the schema, empty if
     there is no schema. `errors` are those of approximate rules. `supports` are the numbers of rows that the rules say
-    something about, if known.
+    something about, if known. `is_lone`: there is no other table, and the rules do not print its name.
     """
 
     kind: str
@@ -43,13 +43,19 @@ class RuleBlock:
     names: tuple[str, ...] = ()
     errors: Floats | None = None
     supports: Numbers | None = None
+    is_lone: bool = False
+
+    @property
+    def label(self) -> str | None:
+        """The table's name as the rules print it."""
+        return None if self.is_lone else self.table
 
     def __len__(self) -> int:
         return len(self.masks)
 
     @property
     def key(self) -> BlockKey:
-        return self.kind, self.table
+        return self.kind, self.label
 
     @property
     def nbytes(self) -> int:
@@ -78,7 +84,7 @@ class RuleBlock:
             bits = unpack(self.masks[start:stop], len(self.vocabulary))
             for row, conclusion in zip(bits, self.conclusion[start:stop], strict=True):
                 items = [self.vocabulary[i] for i in np.flatnonzero(row)]
-                yield rule_of(self.kind, self.table, items, self.conclusions[conclusion] if conclusion >= 0 else None)
+                yield rule_of(self.kind, self.label, items, self.conclusions[conclusion] if conclusion >= 0 else None)
 
     def mentions(self, column: str) -> Flags:
         """Which rules mention the column."""

@@ -72,6 +72,7 @@ class RuleEntry(BaseModel):
 
     @property
     def value(self) -> Rule:
+        """The rule as a value."""
         return parse(self.rule)
 
     @property
@@ -162,6 +163,7 @@ class RuleFile:
         return list(self._document.get("mask") or [])
 
     def set_mask(self, columns: list[str]) -> None:
+        """Replaces the list of masked columns."""
         _validated(self._document | {"mask": columns}, self._place)
         self._document["mask"] = columns
 
@@ -231,6 +233,7 @@ class RuleFile:
         return _entry_place(self._document, self._index(id_or_text), self._place)
 
     def text(self) -> str:
+        """The file as YAML text."""
         out = StringIO()
         round_trip().dump(self._document, out)
         return out.getvalue()

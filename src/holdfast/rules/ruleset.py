@@ -79,7 +79,7 @@ class RuleSet:
         """The union of sets that have no rule in common."""
         parts = list(sets)
         blocks = joined_blocks(block for part in parts for block in part.blocks if len(block))
-        blocks.sort(key=lambda block: (KINDS.index(block.kind), block.table or ""))
+        blocks.sort(key=lambda block: (KINDS.index(block.kind), block.label or ""))
         limits = tuple(dict.fromkeys(limit for part in parts for limit in part.limits))
         how = tuple(text for part in parts for text in part.how)
         vacuous = tuple(name for part in parts for name in part.vacuous)
@@ -106,7 +106,12 @@ class RuleSet:
 
     @property
     def nbytes(self) -> int:
+        """The bytes that the rules take in memory."""
         return sum(block.nbytes for block in self.blocks)
+
+    def of_lone_table(self) -> RuleSet:
+        """The same rules, which do not print the name of their table: there is no other."""
+        return self._with(replace(block, is_lone=True) for block in self.blocks)
 
     def of(self, kind: str) -> RuleSet:
         """The rules of one kind: key, fd, ind, order or dc."""
@@ -150,7 +155,7 @@ class RuleSet:
     def to_arrow(self) -> pa.Table:
         """id, kind, table, text, error and support of each rule, sorted by kind and text."""
         rows = sorted(
-            (KINDS.index(block.kind), block.table or "", text, rule.id, error, support)
+            (KINDS.index(block.kind), block.label or "", text, rule.id, error, support)
             for block in self.blocks
             for rule, text, error, support in block.with_details()
         )
@@ -161,6 +166,7 @@ class RuleSet:
         return pa.Table.from_pylist(records, schema=_ARROW_SCHEMA)
 
     def to_pandas(self) -> Any:
+        """The same table as a pandas DataFrame."""
         return self.to_arrow().to_pandas()
 
     def __repr__(self) -> str:

@@ -11,27 +11,32 @@ A process killed at any point leaves all published versions intact, and possibly
 from __future__ import annotations
 
 import contextlib
-import difflib
 import hashlib
 import logging
 import re
 import secrets
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from holdfast.arrays import Arrays, from_buffer, joined, split, to_buffer
 from holdfast.errors import StoreError
-from holdfast.store.directory import Directory, LocalDirectory, Lock
+from holdfast.store.directory import Directory, Lock
+from holdfast.store.kept_versions import (
+    FILES,
+    MANIFESTS,
+    KeptVersions,
+    list_versions,
+    manifest_name,
+    mark_name,
+    no_rulebook,
+    not_kept,
+    read_manifest,
+)
 from holdfast.store.manifest import FileRef, Manifest
 
-MANIFESTS, FILES = "manifests", "files"
 States = Mapping[str, Arrays]
 _MAX_FILES = 16  # of one state
-_MANIFEST = re.compile(r"([0-9]{10,})\.json")
 _FILE = re.compile(r"([0-9]{10,})-.+\.arrow")  # files with other names are not ours
-_MARK = re.compile(r"whole-from-([0-9]{10,})")
 log = logging.getLogger("holdfast")
 
 
@@ -60,14 +65,14 @@ class Store:
     def __init__(self, directory: Directory, manifest: Manifest) -> None:
         self.directory, self.manifest = directory, manifest
         self._lock: Lock | None = None
-        self._kept: _KeptVersions | None = None  # cached by `collect`
+        self._kept: KeptVersions | None = None  # cached by `collect`
 
     @classmethod
     def create(cls, directory: Directory, states: States, meta: dict[str, Any], record: dict[str, Any]) -> Store:
         """Creates a directory with version 0. A directory that is not empty is an error."""
         taken = StoreError(f"{directory} exists already; give a new directory, or open it")
         try:
-            if _list_versions(directory).versions:
+            if list_versions(directory).versions:
                 raise taken
             directory.make(MANIFESTS, FILES)
             store = cls(directory, Manifest(0, {}, (), meta, record))
@@ -87,12 +92,12 @@ class Store:
         """Opens the newest version, or an older one that is still kept in full."""
         while True:
             try:
-                kept = _list_versions(directory)
+                kept = list_versions(directory)
                 if not kept.versions:
-                    raise _no_rulebook(directory)
+                    raise no_rulebook(directory)
                 if version is not None and version not in kept.whole:
-                    raise _not_kept(directory, version, kept)
-                return cls(directory, _read_manifest(directory, kept.versions[-1] if version is None else version))
+                    raise not_kept(directory, version, kept)
+                return cls(directory, read_manifest(directory, kept.versions[-1] if version is None else version))
             except FileNotFoundError:  # a writer has removed the version in the meantime
                 continue
             except OSError as error:
@@ -104,11 +109,11 @@ class Store:
 
     def versions(self) -> list[int]:
         """The versions that are kept in full and can be opened."""
-        return _list_versions(self.directory).whole
+        return list_versions(self.directory).whole
 
     def versions_with_change(self) -> list[int]:
         """The versions whose record and change are kept: also older ones, not yet delivered to every sink."""
-        return _list_versions(self.directory).versions
+        return list_versions(self.directory).versions
 
     def load(self) -> Loaded:
         """The memory-mapped files of each state, and the changes after them, by state. Verifies every checksum."""
@@ -122,13 +127,13 @@ class Store:
     def change(self, version: int) -> dict[str, dict[str, Any]]:
         """The change of a version, by state."""
         try:
-            manifest = self.manifest if version == self.version else _read_manifest(self.directory, version)
+            manifest = self.manifest if version == self.version else read_manifest(self.directory, version)
         except FileNotFoundError:
-            raise _not_kept(self.directory, version, _list_versions(self.directory)) from None
+            raise not_kept(self.directory, version, list_versions(self.directory)) from None
         return self._read(manifest.changes[-1])
 
     def manifest_of(self, version: int) -> Manifest:
-        return _read_manifest(self.directory, version)
+        return read_manifest(self.directory, version)
 
     def is_superseded(self) -> bool:
         """Whether this version is no longer kept in full because a writer has published newer ones."""
@@ -152,7 +157,7 @@ class Store:
         """Becomes the writer. This must be the newest version. Removes what interrupted writers left behind."""
         is_new_writer, self._lock = self._lock is None, self._lock or self.directory.lock()
         try:
-            if _list_versions(self.directory).versions[-1] != self.version:
+            if list_versions(self.directory).versions[-1] != self.version:
                 raise self._published_by_another(self.version + 1)
             if is_new_writer:
                 self._sweep()
@@ -214,12 +219,12 @@ class Store:
 
     def _put_manifest(self, manifest: Manifest) -> None:
         try:
-            self.directory.put(MANIFESTS, _manifest_name(manifest.version), manifest.to_bytes())
+            self.directory.put(MANIFESTS, manifest_name(manifest.version), manifest.to_bytes())
         except FileExistsError:
             raise self._published_by_another(manifest.version) from None
 
     def _published_by_another(self, version: int) -> StoreError:
-        place = f"{self.directory}/{MANIFESTS}/{_manifest_name(version)}"
+        place = f"{self.directory}/{MANIFESTS}/{manifest_name(version)}"
         return StoreError(f"{place}: another process published this version first; open the rulebook again")
 
     # --- garbage collection ---------------------------------------------------------------------------------
@@ -235,7 +240,7 @@ class Store:
         whole_from = max(self.version - keep + 1, 0)
         oldest_needed = whole_from if needed_from is None else min(whole_from, needed_from)
         try:
-            self._kept = self._kept or _list_versions(self.directory)
+            self._kept = self._kept or list_versions(self.directory)
             if oldest_needed < whole_from and self._kept.whole_from < whole_from:
                 self._put_mark(self._kept, whole_from)
             self._remove_delivered(self._kept, oldest_needed)
@@ -246,16 +251,16 @@ class Store:
             text = "%s: version %d is published, but files of old ones could not be removed: %s; the next writer will"
             log.warning(text, self.directory, self.version, error)
 
-    def _remove_delivered(self, kept: _KeptVersions, oldest_needed: int) -> None:
+    def _remove_delivered(self, kept: KeptVersions, oldest_needed: int) -> None:
         """Removes versions before `oldest_needed` of which only manifest and change are left."""
         while kept.oldest < min(oldest_needed, kept.whole_from):
             change = self.manifest_of(kept.oldest).own_files
-            self.directory.remove(MANIFESTS, _manifest_name(kept.oldest))
+            self.directory.remove(MANIFESTS, manifest_name(kept.oldest))
             for name in change - self.manifest_of(kept.whole_from).files:
                 self.directory.remove(FILES, name)
             kept.oldest += 1
 
-    def _remove_states(self, kept: _KeptVersions, oldest_needed: int, whole_from: int) -> None:
+    def _remove_states(self, kept: KeptVersions, oldest_needed: int, whole_from: int) -> None:
         """Removes the versions before `whole_from`, but keeps manifests and changes from `oldest_needed` on.
 
         A file belongs to consecutive versions, so a file that the next version does not have, no later one has.
@@ -264,28 +269,28 @@ class Store:
             version = kept.whole_from
             old, after = self.manifest_of(version), self.manifest_of(version + 1)
             if version < oldest_needed:
-                self.directory.remove(MANIFESTS, _manifest_name(version))
+                self.directory.remove(MANIFESTS, manifest_name(version))
                 kept.oldest = version + 1
             for name in old.files - after.files - old.changes_from(max(oldest_needed, kept.oldest)):
                 self.directory.remove(FILES, name)
             kept.whole_from += 1
 
-    def _put_mark(self, kept: _KeptVersions, version: int) -> None:
+    def _put_mark(self, kept: KeptVersions, version: int) -> None:
         with contextlib.suppress(FileExistsError):  # put by a writer that was interrupted
-            self.directory.put(MANIFESTS, _mark_name(version), b"")
+            self.directory.put(MANIFESTS, mark_name(version), b"")
         kept.marks.append(version)
 
-    def _remove_marks(self, kept: _KeptVersions) -> None:
+    def _remove_marks(self, kept: KeptVersions) -> None:
         """Removes marks that a later one replaces, and the last one once all versions are whole."""
         for version in [v for v in kept.marks if v < max(kept.marks) or v <= kept.oldest]:
-            self.directory.remove(MANIFESTS, _mark_name(version))
+            self.directory.remove(MANIFESTS, mark_name(version))
             kept.marks.remove(version)
 
     def _sweep(self) -> None:
         """Removes unneeded files of versions up to this one. Later files may belong to a writer of an object store."""
         for folder in (MANIFESTS, FILES):
             self.directory.sweep(folder)
-        kept, needed = _list_versions(self.directory), set()
+        kept, needed = list_versions(self.directory), set()
         for version in kept.versions:
             manifest = self.manifest_of(version)
             needed |= manifest.files if version >= kept.whole_from else manifest.own_files
@@ -293,65 +298,3 @@ class Store:
             match = _FILE.fullmatch(name)
             if match and name not in needed and int(match[1]) <= self.version:
                 self.directory.remove(FILES, name)
-
-
-@dataclass
-class _KeptVersions:
-    """The versions that have a manifest. All files exist from `whole_from` on; older ones have only their change."""
-
-    versions: list[int]
-    oldest: int
-    whole_from: int
-    marks: list[int]
-
-    @property
-    def whole(self) -> list[int]:
-        return [version for version in self.versions if version >= self.whole_from]
-
-
-def _list_versions(directory: Directory) -> _KeptVersions:
-    """Lists the manifests and marks of a directory. Files with other names are ignored."""
-    names = directory.names(MANIFESTS)
-    versions = sorted(int(match[1]) for name in names if (match := _MANIFEST.fullmatch(name)))
-    marks = sorted(int(match[1]) for name in names if (match := _MARK.fullmatch(name)))
-    oldest = versions[0] if versions else 0
-    return _KeptVersions(versions, oldest, max([oldest, *marks]), marks)
-
-
-def _not_kept(directory: Directory, version: int, kept: _KeptVersions) -> StoreError:
-    whole = kept.whole
-    listed = f"{whole[0]} to {whole[-1]}" if len(whole) > 1 else ", ".join(map(str, whole))
-    if version in kept.versions:
-        return StoreError(f"{directory} keeps of version {version} only what it changed; it keeps {listed} in full")
-    return StoreError(f"{directory} has no version {version} (any more); it keeps {listed}")
-
-
-def _no_rulebook(directory: Directory) -> StoreError:
-    """An error that says how to make a rulebook, or which one was probably meant."""
-    similar = _similar_rulebook(directory.path) if isinstance(directory, LocalDirectory) else None
-    advice = f"`holdfast init {directory} FILE...` makes one" if similar is None else f"did you mean {similar}?"
-    return StoreError(f"{directory} is not a rulebook: it has no {MANIFESTS}/ with a version; {advice}")
-
-
-def _similar_rulebook(path: Path) -> Path | None:
-    """The rulebook that contains this path, or one beside it with a similar name."""
-    if path.name in (MANIFESTS, FILES) and _list_versions(LocalDirectory(path.parent)).versions:
-        return path.parent
-    try:
-        names = [child.name for child in path.parent.iterdir() if (child / MANIFESTS).is_dir()]
-    except OSError:
-        return None
-    return next((path.with_name(name) for name in difflib.get_close_matches(path.name, names, 1)), None)
-
-
-def _manifest_name(version: int) -> str:
-    return f"{version:010d}.json"
-
-
-def _mark_name(version: int) -> str:
-    return f"whole-from-{version:010d}"
-
-
-def _read_manifest(directory: Directory, version: int) -> Manifest:
-    name = _manifest_name(version)
-    return Manifest.from_bytes(directory.read(MANIFESTS, name).to_pybytes(), f"{directory}/{MANIFESTS}/{name}")

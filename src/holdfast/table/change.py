@@ -158,6 +158,7 @@ class Feed:
     table: str | None = None
 
     def parts(self, _: TableOptions) -> list[Part]:
+        """The feed as signed rows in order."""
         return [self.part]
 
 

@@ -40,6 +40,7 @@ class TableOptions:
         return replace(self, schema=Schema(columns))
 
     def to_json(self) -> dict[str, Any]:
+        """The options as JSON values, for the store."""
         lists = {"key": list(self.key), "declared": list(self.declared), "ignored": list(self.ignored)}
         return {"schema": self.schema.to_json(), **lists}
 

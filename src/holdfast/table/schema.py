@@ -93,12 +93,15 @@ class Schema:
             raise SchemaError(unknown_name("column", name, self.names)) from None
 
     def positions(self, names: Iterable[str]) -> list[int]:
+        """The positions of columns by their names."""
         return [self.position(name) for name in names]
 
     def column(self, name: str) -> Column:
+        """A column by its name."""
         return self.columns[self.position(name)]
 
     def to_json(self) -> list[dict[str, str]]:
+        """The schema as JSON values."""
         return [{"name": c.name, "type": c.type_text} for c in self.columns]
 
     @classmethod
@@ -106,6 +109,7 @@ class Schema:
         return cls(tuple(column_of_type_text(r["name"], r["type"]) for r in records))
 
     def arrow(self) -> pa.Schema:
+        """The schema as an Arrow schema."""
         return pa.schema([(c.name, c.arrow_type) for c in self.columns])
 
 

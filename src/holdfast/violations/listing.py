@@ -171,6 +171,7 @@ class BatchViolations:
     by_rule: dict[int, RuleViolations] = field(default_factory=dict)
 
     def of(self, rule: str | Rule) -> RuleViolations:
+        """What the batch did to the violations of one rule."""
         return self.by_rule[self.names.find(rule).number]
 
     def added(self, rule: str | Rule) -> pa.Table:

@@ -70,10 +70,12 @@ class Look:
 
     @property
     def count(self) -> int:
+        """The exact number of violations."""
         return self._detector.counts[self._number]
 
     @property
     def error(self) -> float:
+        """The error g1 of the rule."""
         return self.item.error(self.count, len(self._rows))
 
     @cached_property

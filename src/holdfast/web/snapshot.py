@@ -27,7 +27,7 @@ from holdfast.rules.grammar import parse, parse_filter
 from holdfast.rules.names import quoted
 from holdfast.rules.rule import KINDS, Ind, Rule
 from holdfast.rules.sentence import sentence
-from holdfast.store.store import MANIFESTS
+from holdfast.store.kept_versions import MANIFESTS
 from holdfast.violations.look import Look
 from holdfast.workflow.decisions import Decisions, adopt, decided_at, deciding
 from holdfast.workflow.history import Event, History

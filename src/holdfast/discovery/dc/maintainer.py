@@ -19,7 +19,7 @@ _PREFIX = "evidence_"  # of the names of its facts, which stand beside those of 
 
 
 class DcMaintainer:
-    """The `Maintainer` of denial constraints and order dependencies. `label`: the table's name as rules print it."""
+    """The `Maintainer` of denial constraints and order dependencies."""
 
     share = 1
 
@@ -30,11 +30,10 @@ class DcMaintainer:
         options: SearchOptions,
         executor: Executor | None = None,
         *,
-        label: str | None = None,
         most_pairs: float | None = None,
     ) -> None:
         self.table, self.kinds = table, options.of_evidence
-        self._dcs = TableDcs(schema, options, executor, table=label, most_pairs=most_pairs)
+        self._dcs = TableDcs(schema, options, executor, table=table, most_pairs=most_pairs)
         self.added_facts: Arrays = {}
 
     @property

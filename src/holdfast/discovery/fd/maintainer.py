@@ -24,7 +24,7 @@ from holdfast.table.schema import Schema
 
 
 class FdMaintainer:
-    """The `Maintainer` of keys and FDs. `label`: the table's name as rules print it."""
+    """The `Maintainer` of keys and FDs."""
 
     share = 3
 
@@ -35,10 +35,9 @@ class FdMaintainer:
         options: SearchOptions,
         executor: Executor | None = None,
         *,
-        label: str | None = None,
         most_pairs: float = MAX_AGREE_SET_PAIRS,
     ) -> None:
-        self.table, self._schema, self._label = table, schema, label
+        self.table, self._schema = table, schema
         self.kinds = options.of_one_table
         self._fds = TableFds(len(schema), options, executor, most_pairs=most_pairs)
         self.added_facts: Arrays = {}
@@ -64,7 +63,7 @@ class FdMaintainer:
         return RuleChange(added, removed, deciding_pair, table=self.table)
 
     def _ruleset(self, rules: Collapsed, *, errors: bool = False) -> RuleSet:
-        return rules.ruleset(self._schema.names, self._label, self._fds.errors(rules) if errors else None)
+        return rules.ruleset(self._schema.names, self.table, self._fds.errors(rules) if errors else None)
 
     def rules(self) -> RuleSet:
         return self._ruleset(self._fds.collapsed(), errors=True)

@@ -30,8 +30,8 @@ def with_supports(rules: RuleSet, rows: Mapping[str, Rows], nulls: str, budget: 
     groups: dict[str, Partitions] = {}
     blocks = []
     for block in rules.blocks:
-        name = block.table or next(iter(rows))
-        if block.kind in OF_ONE_TABLE:
+        name = block.table
+        if block.kind in OF_ONE_TABLE and name is not None:
             try:
                 budget.check()
                 groups[name] = groups.get(name) or Partitions.of_codes(rows[name].codes(), nulls)
