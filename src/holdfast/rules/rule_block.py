@@ -30,8 +30,8 @@ class RuleBlock:
     """Rules of one kind and table.
 
     `conclusion` has positions in `conclusions`, or NO_CONCLUSION. `names` is the column order of the schema, empty if
-    there is no schema. `errors` are those of approximate rules. `supports` are the numbers of rows that the rules say
-    something about, if known. `is_lone`: there is no other table, and the rules do not print its name.
+    there is no schema. `errors` are those of approximate rules. `supports` is, for each rule, the number of rows that
+    it says something about; None if unknown. `is_lone`: there is no other table, so the rules do not print its name.
     """
 
     kind: str

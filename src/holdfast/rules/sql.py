@@ -115,6 +115,7 @@ class _Writer:
         return self.tables[self.table]
 
     def violations(self) -> e.Select:
+        """The query of `violations_sql`."""
         self.schema.positions(self.key)
         if not self.key:
             raise RuleError(f"`{self.rule}`: name the key columns that identify a row (key=)")
@@ -137,6 +138,7 @@ class _Writer:
         return e.and_(*[e.EQ(this=cell_sql("t", n), expression=cell_sql("s", n)) for n in self.key])
 
     def failing(self) -> e.Select:
+        """The query of `failing_rows_sql`."""
         every = e.Column(this=e.Star(), table=e.to_identifier("t"))
         select = e.Select().select(every).from_(self.rows("t"))
         if isinstance(self.rule, Ind):

@@ -64,7 +64,7 @@ def _doubled(number: e.Expr) -> e.Expr:
 
 
 def _wide(number: e.Expr) -> e.Expr:
-    """A decimal type that holds twice every 64-bit integer."""
+    """The number as a decimal type that can hold twice any 64-bit integer."""
     return e.cast(number, "DECIMAL(20, 0)")
 
 
@@ -73,7 +73,7 @@ def null_aware(op: Op, plain: e.Expr, a: e.Expr, b: e.Expr, nulls: Nulls) -> e.E
     if nulls is Nulls.SQL or (nulls is Nulls.DISTINCT and op is not Op.NE) or op in (Op.LT, Op.GT):
         return plain
     if nulls is Nulls.EQUAL and op in (Op.EQ, Op.NE) and (plain.this, plain.expression) == (a, b):
-        safe = e.NullSafeEQ if op is Op.EQ else e.NullSafeNEQ  # engines can join on these
+        safe = e.NullSafeEQ if op is Op.EQ else e.NullSafeNEQ  # engines can use these for a join
         return safe(this=a, expression=b)
     a_null, b_null = is_null(a, negated=False), is_null(b, negated=False)
     if op is not Op.NE:

@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 
 from holdfast.errors import Location, ValueRefused, shown
 from holdfast.table.dictionary import NULL, Codes, TextDictionary
-from holdfast.table.encoders import encoder_of, only_nulls, text
+from holdfast.table.encoders import encode_nulls, encode_text, encoder_of
 from holdfast.table.floats import float_values
 from holdfast.table.kind import Kind
 from holdfast.table.parse import parse_strings
@@ -110,7 +110,7 @@ def _encode_column(
     problems: list[Problem],
 ) -> None:
     encoder = encoder_of(column, values.type)
-    values = without_runs(values) if encoder in (text, only_nulls) else plain(values)
+    values = without_runs(values) if encoder in (encode_text, encode_nulls) else plain(values)
     start = 0
     for chunk in values.chunks:
         codes, refusals = encoder(column, chunk, dictionary)

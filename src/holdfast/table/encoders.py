@@ -32,23 +32,23 @@ def encoder_of(column: Column, type_: pa.DataType) -> Encoder:
     """The encoder of an Arrow type into a column; SchemaError if the type does not fit the column's kind."""
     type_ = value_type(type_)
     if pa.types.is_null(type_):
-        return only_nulls
+        return encode_nulls
     for test, encoder in _ENCODERS[column.kind]:
         if test(type_):
             return encoder
     raise SchemaError(f"column {shown(column.name)} is {column.type_text}, but the input has the type {type_}")
 
 
-def only_nulls(_: Column, values: pa.Array, __: TextDictionary) -> tuple[Codes, Refusals]:
+def encode_nulls(_: Column, values: pa.Array, __: TextDictionary) -> tuple[Codes, Refusals]:
     return np.full(len(values), NULL, dtype=np.int64), {}
 
 
-def text(_: Column, values: pa.Array, dictionary: TextDictionary) -> tuple[Codes, Refusals]:
+def encode_text(_: Column, values: pa.Array, dictionary: TextDictionary) -> tuple[Codes, Refusals]:
     return _categories(values, dictionary) if pa.types.is_dictionary(values.type) else dictionary.encode(values), {}
 
 
 def _categories(values: pa.DictionaryArray, dictionary: TextDictionary) -> Codes:
-    """Encodes each text that occurs once, in order of appearance. O(rows + categories)."""
+    """The codes of categorical text. Each category that occurs is encoded once. O(rows + categories)."""
     null, places = _nulls(values.indices), _filled(values.indices, 0).astype(np.int64, copy=False)
     used = places[~null][::-1] if null.any() else places[::-1]
     first = np.full(len(values.dictionary), -1, dtype=np.int64)
@@ -187,7 +187,7 @@ _ENCODERS: dict[Kind, tuple[tuple[Callable[[pa.DataType], bool], Encoder], ...]]
     Kind.DATE: ((pa.types.is_date, _dates),),
     Kind.TIMESTAMP: ((pa.types.is_timestamp, _timestamps), (pa.types.is_date, _midnights)),
     Kind.BOOLEAN: ((pa.types.is_boolean, _booleans),),
-    Kind.TEXT: ((is_string, text),),
+    Kind.TEXT: ((is_string, encode_text),),
 }
 
 
