@@ -5,7 +5,7 @@ HOLDFAST_DATA ?= ../shared/data
 PYTEST := $(BIN)/python -m pytest
 export HOLDFAST_DATA
 
-.PHONY: help setup demo test lint types imports tests test-long test-data test-tools test-connectors mutants bench schema reference lock clean
+.PHONY: help setup demo test lint types imports tests test-bounds test-long test-data test-tools test-connectors mutants bench schema reference lock clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -31,7 +31,11 @@ imports:
 tests:
 	$(PYTEST) -m "not long and not tools and not connectors"
 
-test-long: setup  ## 10,000-case laws, kills, clusters, browser
+test-bounds: setup  ## tests of the kernels with every array index checked
+	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=.bounds-numba-cache $(PYTEST) -k "not data" \
+		$(addprefix tests/,test_kernels.py test_kernels_values.py test_indexes.py test_agree.py test_cover.py test_encode.py test_inclusion.py)
+
+test-long: test-bounds  ## 10,000-case laws, kills, clusters, browser
 	HOLDFAST_CASES=10000 $(PYTEST) -m "not tools and not connectors" --ignore tests/test_landing.py --ignore tests/test_masks.py
 	HOLDFAST_CASES=1000 $(PYTEST) tests/test_landing.py
 	HOLDFAST_CASES=12 $(PYTEST) tests/test_masks.py

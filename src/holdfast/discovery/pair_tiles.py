@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from holdfast.arrays import Array, Arrays
 from holdfast.executors.executor import Block
-from holdfast.kernels.agree import BYTES, EQUAL, HALVES, WORDS, count_direct, count_hashed, count_single
+from holdfast.kernels.agree import BYTES, EQUAL, HALVES, WORDS, PairRows, count_direct, count_hashed, count_single
 from holdfast.kernels.grouping import number_few, number_values
 from holdfast.kernels.handle import as_compiled
 from holdfast.rules.masks import Masks, Numbers, full, pack
@@ -56,10 +55,10 @@ class Compared:
         return cls(codes, halves, small, kind, tests, mine, lifts, np.zeros(1, np.bool_))
 
     @property
-    def arguments(self) -> tuple[Any, ...]:
+    def for_kernels(self) -> PairRows:
         """As kernels take them."""
         arrays = (self.codes, self.halves, self.small, self.kind, self.tests, self.known, self.lifts)
-        return (*arrays, bool(self.one[0]))
+        return PairRows(*arrays, bool(self.one[0]))
 
     @classmethod
     def from_arrays(cls, arrays: Arrays) -> Compared:
@@ -115,7 +114,7 @@ def _direct(rows: Compared, span: Numbers, witnessed: bool) -> dict[str, Array]:
     places = 1 << len(rows.tests)
     counts = np.zeros(places, np.int32)
     pairs = np.zeros((places if witnessed else 0, 2), np.int64)
-    count_direct(*rows.arguments, span, counts, pairs)
+    count_direct(rows.for_kernels, span, counts, pairs)
     found = np.flatnonzero(counts)
     chosen = pairs[found] if witnessed else np.zeros((len(found), 2), np.int64)
     return {"sets": found.astype(np.uint64)[:, None], "counts": counts[found].astype(np.int64), "pairs": chosen}
@@ -123,7 +122,7 @@ def _direct(rows: Compared, span: Numbers, witnessed: bool) -> dict[str, Array]:
 
 def _hashed(rows: Compared, span: Numbers, *, sql: bool) -> dict[str, Array]:
     if not sql and rows.known.shape[1] == 1:
-        sets, counts, pairs = count_single(*rows.arguments, span)
+        sets, counts, pairs = count_single(rows.for_kernels, span)
     else:
-        sets, counts, pairs = count_hashed(*rows.arguments, span, sql)
+        sets, counts, pairs = count_hashed(rows.for_kernels, span, sql)
     return {"sets": sets, "counts": counts, "pairs": pairs}

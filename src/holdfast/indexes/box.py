@@ -18,13 +18,13 @@ from holdfast.indexes.pairs import Ids, Pairs
 from holdfast.indexes.plan import Group
 from holdfast.kernels import box as kernel
 from holdfast.kernels import box_batch as batch
-from holdfast.kernels import box_search as search
+from holdfast.kernels import box_query as query
 from holdfast.kernels.handle import Handle, as_compiled
 from holdfast.rules.operator import Op
 from holdfast.table.dictionary import Codes, TextDictionary
 
-_OPS = {Op.EQ: search.EQ, Op.NE: search.NE, Op.LT: search.LT, Op.LE: search.LE, Op.GT: search.GT, Op.GE: search.GE}
-_POLICIES = {"equal": search.NULL_EQUAL, "distinct": search.NULL_DISTINCT, "sql": search.NULL_SQL}
+_OPS = {Op.EQ: query.EQ, Op.NE: query.NE, Op.LT: query.LT, Op.LE: query.LE, Op.GT: query.GT, Op.GE: query.GE}
+_POLICIES = {"equal": query.NULL_EQUAL, "distinct": query.NULL_DISTINCT, "sql": query.NULL_SQL}
 _FIRST_ROOM, _ENOUGH_ROOM = 1 << 12, 1 << 19
 _MAX_VERSIONS = 2**31 - 2
 _NO_ORDER, _ALL, _NO_COUNTS = np.zeros(0, np.int64), np.zeros((2, 0), np.uint8), np.zeros(0, np.int64)
@@ -70,7 +70,7 @@ class BoxIndex:
             row_ids=np.zeros(64, np.int64),
             versions=np.full(64, -1, np.int32),
             counts=np.zeros((5, count), np.int64),
-            state=np.zeros(4, np.int64),
+            state=np.zeros(5, np.int64),
         )
         self.counts: Counts = self._lines.counts[batch.TOTAL]
         self._state = self._lines.state
@@ -161,9 +161,8 @@ class BoxIndex:
         ids, codes = as_compiled(ids), as_compiled(self.group.codes(codes) if self._operands else codes)
         row, status = batch.START, kernel.GROW_OUT
         while status != kernel.DONE:
-            row, status, used = self._handle.call(
-                batch.process, codes, ids, order, who, asks, limits, per_row, mode, row
-            )
+            self._state[batch.MODE] = mode
+            row, status, used = self._handle.call(batch.process, codes, ids, order, who, asks, limits, per_row, row)
             if mode == batch.LEAVE and status != kernel.DONE:
                 mode = batch.LEFT
             if status not in (kernel.DONE, kernel.GROW_OUT):
@@ -237,7 +236,7 @@ class BoxIndex:
 def _operators(group: Group, turned: Callable[[Op], Op]) -> npt.NDArray[np.int64]:
     """ops[rule, dimension], as the kernels number them."""
     rules = range(len(group.rules))
-    ops = [[search.ANY if op is None else _OPS[turned(op)] for op in group.ops(rule)] for rule in rules]
+    ops = [[query.ANY if op is None else _OPS[turned(op)] for op in group.ops(rule)] for rule in rules]
     return np.array(ops, np.int64).reshape(len(rules), len(group.s.dims))
 
 

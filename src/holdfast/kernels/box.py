@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from holdfast.kernels.compiled import kernel, part
+from holdfast.kernels.compiled import inlined, kernel, part
 from holdfast.kernels.handle import int32_1, int32_2, int64_1, int64_2, int64_3, uint8_1, uint64_1
 
 TAIL = 64
@@ -70,76 +70,91 @@ class Box(NamedTuple):
 
 @part
 def meta_of(box):
+    """int64: counters, see above."""
     return int64_1(box, np.int64(0))
 
 
 @part
 def slots_of(box):
+    """uint64[slots]."""
     return uint64_1(box, np.int64(1))
 
 
 @part
 def record_of(box):
+    """int64[buckets, key columns + 1 + 2 dims]."""
     return int64_2(box, np.int64(2))
 
 
 @part
 def versions_of(box):
+    """int32[pool]."""
     return int32_1(box, np.int64(3))
 
 
 @part
 def values_of(box):
+    """int64[dims, pool]."""
     return int64_2(box, np.int64(4))
 
 
 @part
 def free_of(box):
+    """int64[size classes]."""
     return int64_1(box, np.int64(5))
 
 
 @part
 def runs_of(box):
+    """int64[directories, levels, 3]."""
     return int64_3(box, np.int64(6))
 
 
 @part
 def totals_of(box):
+    """int64[directories, 2]."""
     return int64_2(box, np.int64(7))
 
 
 @part
 def blocks_of(box):
+    """int64[dims - 1, blocks, bounds]."""
     return int64_3(box, np.int64(8))
 
 
 @part
 def base_of(box):
+    """int64[levels of the pyramid]."""
     return int64_1(box, np.int64(9))
 
 
 @part
 def dead_of(box):
+    """uint8[versions]."""
     return uint8_1(box, np.int64(10))
 
 
 @part
 def scratch_versions_of(box):
+    """int32[2, room]."""
     return int32_2(box, np.int64(11))
 
 
 @part
 def scratch_values_of(box):
+    """int64[2, dims, room]."""
     return int64_3(box, np.int64(12))
 
 
 @part
 def fences_of(box):
+    """int64[blocks]."""
     return int64_1(box, np.int64(13))
 
 
 @part
 def ordered_of(box):
+    """int64[2, pool or 0]."""
     return int64_2(box, np.int64(14))
 
 
@@ -152,6 +167,7 @@ _HEAD, _COUNT, _CLASS = (1 << 31) - 1, (1 << 7) - 1, 3
 
 @part
 def make_word(head, tail, size_class, directory):
+    """The word of a bucket from its four parts."""
     return np.int64(head) | (np.int64(tail) << 31) | (np.int64(size_class) << 38) | ((np.int64(directory) + 1) << 40)
 
 
@@ -169,11 +185,13 @@ def start_of(word):
 
 @part
 def tail_of(word):
+    """Entries in the tail."""
     return (word >> 31) & _COUNT
 
 
 @part
 def class_of(word):
+    """The size class of the tail's chunk; 0: no chunk."""
     return (word >> 38) & _CLASS
 
 
@@ -234,6 +252,23 @@ def live_in(box, bucket):
     if directory < 0:
         return tail_of(word)
     return totals_of(box)[directory, 0] - totals_of(box)[directory, 1]
+
+
+@inlined
+def copy_entry(to_versions, to_values, to, versions, values, place):
+    """Copies the entry at a place. O(dims)."""
+    to_versions[to] = versions[place]
+    for d in range(values.shape[0]):
+        to_values[d, to] = values[d, place]
+
+
+@inlined
+def widen(record, bucket, bounds, value, is_first):
+    """Extends the bounds of a bucket in one dimension to a value; the first value replaces them."""
+    if is_first or value < record[bucket, bounds]:
+        record[bucket, bounds] = value
+    if is_first or value > record[bucket, bounds + 1]:
+        record[bucket, bounds + 1] = value
 
 
 @part

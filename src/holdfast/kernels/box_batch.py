@@ -1,4 +1,4 @@
-"""Taking rows through the box index, a batch in one call: each asks for its partners and enters, or leaves and asks."""
+"""A batch of rows in one call of the box index: each row asks for its partners and enters, or leaves and asks."""
 
 from __future__ import annotations
 
@@ -25,23 +25,24 @@ from holdfast.kernels.box import (
     versions_of,
 )
 from holdfast.kernels.box_entries import insert, remove
-from holdfast.kernels.box_search import make_query, search_bucket
-from holdfast.kernels.compiled import kernel, part
+from holdfast.kernels.box_query import make_query
+from holdfast.kernels.box_search import Ask, search_bucket
+from holdfast.kernels.compiled import inlined, kernel, part
 from holdfast.kernels.handle import int32_1, int64_1, int64_2, uint8_1
 from holdfast.kernels.hashing import hash_row
 
-# what happens to the rows of a batch; LEFT: like LEAVE, but the first one has left already
+# what happens to the rows of a batch; LEFT: like LEAVE, but the first row has left already
 ENTER, LEAVE, LEFT, ASK = range(4)
-NEXT_VERSION, USED, LIVE = range(3)  # of `state`
-TOTAL, BATCH, SAVED, AS_T, AS_S = range(5)  # of `counts`; the last two: what the present row found, in each role
-START = -1  # first row of a call that is not the continuation of another
+NEXT_VERSION, USED, LIVE, MODE, SEEN = range(5)  # of `state`
+TOTAL, BATCH, SAVED, AS_T, AS_S = range(5)  # of `counts`; the last two: partners of the current row in each role
+START = -1  # the first row of a call that does not continue another one
 _BLOCK = 256
 _BOX = len(Box._fields)
 _LOW = np.uint64(0xFFFFFFFF)
 
 
 class Lines(NamedTuple):
-    """What one group of rules has besides its two boxes, in the order in which it stands behind them in the handle."""
+    """The arrays of one group of rules that follow its two boxes in the handle, in this order."""
 
     flags: NDArray[np.int64]  # shared, whether nulls in a key are equal
     policies: NDArray[np.int64]  # [rule]
@@ -54,7 +55,7 @@ class Lines(NamedTuple):
     s_ops: NDArray[np.int64]
     query: NDArray[np.int64]  # [dimension, 4]
     extended: NDArray[np.int64]  # [rule]: the rule that a rule adds comparisons to, or -1
-    pairs: NDArray[np.int64]  # this and the next two: what `box_search` finds
+    pairs: NDArray[np.int64]  # this and the next two: see `box_search.pairs_of`
     rules: NDArray[np.int32]
     row_ids: NDArray[np.int64]  # [version]
     versions: NDArray[np.int32]  # [row id], -1 where there is no such row
@@ -63,6 +64,7 @@ class Lines(NamedTuple):
 
 
 def _line(name: str) -> np.int64:
+    """The line of an array in the handle."""
     return np.int64(2 * _BOX + Lines._fields.index(name))
 
 
@@ -77,7 +79,7 @@ _LINE = 32  # bytes
 
 @part
 def look_ahead(box, codes, columns, order, first, stop):
-    """Touches what the next rows will look at. Nothing waits for the answers, so the memory serves them together."""
+    """Touches what the next rows will read, so that memory serves these reads together. O(key columns + dims) a row."""
     slots, record, versions, values = slots_of(box), record_of(box), versions_of(box), values_of(box)
     keys, seen = columns.shape[0], np.int64(0)
     for i in range(first, stop):
@@ -96,7 +98,7 @@ def look_ahead(box, codes, columns, order, first, stop):
 
 @part
 def may_ask(codes, columns, row, members, role, nulls_equal):
-    """Whether a row can stand in a role: it passes the filter, and no null keeps its key from being equal."""
+    """Whether a row may stand in a role: it passes the filter, and its key has no null that equals nothing."""
     if members.shape[1] > 0 and members[role, row] == 0:
         return False
     if not nulls_equal:
@@ -106,27 +108,30 @@ def may_ask(codes, columns, row, members, role, nulls_equal):
     return True
 
 
-@part
-def question(work, rows, role, as_t, codes, row, bucket, asker, rule, both, counting):
-    """Asks one bucket for one rule. Returns how many there are, or -1 or -2 where there was no room."""
+@inlined
+def question(work, codes, row, bucket, ask):
+    """Asks one bucket for one rule. Returns how many partners there are, or -1 or -2 as `search_bucket` does."""
+    rows, role = (_S_ROWS, _AS_T) if ask.as_t else (_T_ROWS, _AS_S)
     dims, query, state = int64_1(work, role + _DIMS), int64_2(work, _QUERY), int64_1(work, _STATE)
-    if not make_query(codes, dims, int64_2(work, role + _OPS), rule, int64_1(work, _POLICIES)[rule], row, query):
+    policy = int64_1(work, _POLICIES)[ask.rule]
+    if not make_query(codes, dims, int64_2(work, role + _OPS), ask.rule, policy, row, query):
         return np.int64(0)
     keys, box, found = int64_1(work, role + _KEY).shape[0], work + _LINE * rows, work + _LINE * _FOUND
-    count, at = search_bucket(box, bucket, keys, query, asker, as_t, both, rule, counting, found, state[USED])
+    count, at = search_bucket(box, bucket, keys, query, ask, found, state[USED])
     if at < 0:
         return at
     state[USED] = at
-    int64_2(work, _COUNTS)[BATCH, rule] += 2 * count if both else count
+    int64_2(work, _COUNTS)[BATCH, ask.rule] += 2 * count if ask.both else count
     return count
 
 
 @part
 def ask_all(work, codes, row, asker, asks, limits, bucket_s, bucket_t, mirrored):
-    """All rules ask for one row, as t among the s rows and as s among the t rows: how many, or -1 or -2: no room.
+    """Asks for one row with all rules, as t among the s rows and as s among the t rows. Returns how many partners
+    there are, or -1 or -2 as `search_bucket` does.
 
-    A symmetric rule asks once and finds both pairs, where `mirrored`. A rule that only adds comparisons to another
-    one finds nothing where that one does not.
+    With `mirrored` a symmetric rule asks once for both pairs. A rule that only adds comparisons to another one is not
+    asked if the other one has no partners.
     """
     counts, symmetric, total = int64_2(work, _COUNTS), uint8_1(work, _SYMMETRIC), np.int64(0)
     extended = int64_1(work, _EXTENDED)
@@ -136,9 +141,8 @@ def ask_all(work, codes, row, asker, asks, limits, bucket_s, bucket_t, mirrored)
             bucket = bucket_s if role == 0 else bucket_t
             hopeless = extended[rule] >= 0 and counts[AS_T + role, extended[rule]] == 0
             if bucket >= 0 and asks[rule, role] != 0 and not hopeless:
-                rows, line = (_S_ROWS, _AS_T) if role == 0 else (_T_ROWS, _AS_S)
                 both, counting = mirrored and symmetric[rule] != 0, counts[BATCH, rule] > limits[rule]
-                count = question(work, rows, line, 1 - role, codes, row, bucket, asker, rule, both, counting)
+                count = question(work, codes, row, bucket, Ask(asker, 1 - role, both, rule, counting, False))
                 if count < 0:
                     return count
                 total += count
@@ -150,7 +154,7 @@ def ask_all(work, codes, row, asker, asks, limits, bucket_s, bucket_t, mirrored)
 
 @part
 def enter_box(work, rows, role, codes, row, version):
-    """Puts a row into a box; its bucket is searched once more, and found in the cache."""
+    """Inserts a row into a box. The second search for its bucket reads what is in the cache."""
     box, key, dims = work + _LINE * rows, int64_1(work, role + _KEY), int64_1(work, role + _DIMS)
     hashed = hash_row(codes, key, row)
     bucket, at = find_bucket(box, codes, key, row, hashed)
@@ -159,27 +163,50 @@ def enter_box(work, rows, role, codes, row, version):
 
 @part
 def enter(work, codes, row, version, shared, as_t, as_s):
-    """Puts a row into the box of each role that it may stand in."""
+    """Inserts a row into the box of each role that it may stand in."""
     status = enter_box(work, _S_ROWS, _AS_S, codes, row, version) if as_s else DONE
     if status == DONE and as_t and not shared:
         status = enter_box(work, _T_ROWS, _AS_T, codes, row, version)
-        if status != DONE and as_s:  # it is in the tail: no trace is left
+        if status != DONE and as_s:  # it is in the tail, so nothing of it remains
             remove(work + _LINE * _S_ROWS, codes, int64_1(work, _AS_S + _KEY), row, version)
     return status
 
 
-@kernel
-def process(work, codes, ids, order, members, asks, limits, per_row, mode, first):
-    """Rows one by one, in this order (empty: as they come). ENTER: each asks for its partners, then enters, so pairs
-    inside the batch are found once. LEAVE: each leaves, then asks. ASK: each asks, and per_row says how many it has.
+@inlined
+def leave(work, codes, row, version, shared, as_t, as_s):
+    """Removes a row from the box of each role that it may stand in."""
+    if as_s:
+        remove(work + _LINE * _S_ROWS, codes, int64_1(work, _AS_S + _KEY), row, version)
+    if as_t and not shared:
+        remove(work + _LINE * _T_ROWS, codes, int64_1(work, _AS_T + _KEY), row, version)
 
-    A rule lists its pairs until it has more than its limit, and only counts from then on. Returns (rows done, status,
-    pairs found). With a status other than DONE nothing of the row at that place has happened, but that with LEAVE it
-    has left: go on with LEFT.
+
+@inlined
+def buckets_for(work, codes, row, shared, as_t, as_s):
+    """The buckets of a row's possible partners, (s rows, t rows); -1 where there are none."""
+    bucket_s, bucket_t = np.int64(-1), np.int64(-1)
+    t_key, s_key = int64_1(work, _AS_T + _KEY), int64_1(work, _AS_S + _KEY)
+    if as_t:
+        bucket_s, _ = find_bucket(work + _LINE * _S_ROWS, codes, t_key, row, hash_row(codes, t_key, row))
+    if shared:
+        bucket_t = bucket_s
+    elif as_s:
+        bucket_t, _ = find_bucket(work + _LINE * _T_ROWS, codes, s_key, row, hash_row(codes, s_key, row))
+    return bucket_s, bucket_t
+
+
+@kernel
+def process(work, codes, ids, order, members, asks, limits, per_row, first):
+    """Takes rows through the index one by one, in this order (empty: as given). state[MODE] says how. ENTER: each asks
+    for its partners, then enters, so a pair within the batch is found once. LEAVE: each leaves, then asks. ASK: each
+    asks; per_row[row] = its partners.
+
+    A rule lists pairs until it has more than its limit and only counts from then on. Returns (rows done, status, pairs
+    listed). With a status other than DONE the row at that place was not processed, except that with LEAVE it has left:
+    continue with LEFT. O(log entries + blocks + partners) for each row and rule.
     """
     flags, state, counts = int64_1(work, _FLAGS), int64_1(work, _STATE), int64_2(work, _COUNTS)
-    shared, nulls_equal = flags[0] != 0, flags[1] != 0
-    s_rows, t_rows = work + _LINE * _S_ROWS, work + _LINE * _T_ROWS
+    shared, nulls_equal, mode = flags[0] != 0, flags[1] != 0, state[MODE]
     t_key, s_key = int64_1(work, _AS_T + _KEY), int64_1(work, _AS_S + _KEY)
     row_ids, versions = int64_1(work, _ROW_IDS), int32_1(work, _VERSIONS)
     if first == START:
@@ -190,27 +217,17 @@ def process(work, codes, ids, order, members, asks, limits, per_row, mode, first
     for i in range(first, ids.shape[0]):
         if i == ahead and ids.shape[0] - i > 1:
             ahead = min(i + _BLOCK, ids.shape[0])
-            state[-1] = look_ahead(s_rows, codes, t_key, order, i, ahead)
+            state[SEEN] = look_ahead(work + _LINE * _S_ROWS, codes, t_key, order, i, ahead)
         row = order[i] if order.shape[0] > 0 else i
-        who, version = ids[row], state[NEXT_VERSION]
+        who, version, used, status = ids[row], state[NEXT_VERSION], state[USED], DONE
         as_t = may_ask(codes, t_key, row, members, np.int64(0), nulls_equal)
         as_s = as_t if shared else may_ask(codes, s_key, row, members, np.int64(1), nulls_equal)
         if mode == ENTER and (version >= row_ids.shape[0] or who >= versions.shape[0]):
-            return i, GROW_VERSIONS, state[USED]
+            return i, GROW_VERSIONS, used
         if mode == LEAVE or (mode == LEFT and i > first):
-            version = np.int64(versions[who])
-            if as_s:
-                remove(s_rows, codes, s_key, row, version)
-            if as_t and not shared:
-                remove(t_rows, codes, t_key, row, version)
-        used, status, bucket_s, bucket_t = state[USED], DONE, np.int64(-1), np.int64(-1)
+            leave(work, codes, row, np.int64(versions[who]), shared, as_t, as_s)
         counts[SAVED] = counts[BATCH]
-        if as_t:
-            bucket_s, _ = find_bucket(s_rows, codes, t_key, row, hash_row(codes, t_key, row))
-        if shared:
-            bucket_t = bucket_s
-        elif as_s:
-            bucket_t, _ = find_bucket(t_rows, codes, s_key, row, hash_row(codes, s_key, row))
+        bucket_s, bucket_t = buckets_for(work, codes, row, shared, as_t, as_s)
         count = ask_all(work, codes, row, who, asks, limits, bucket_s, bucket_t, mode != ASK)
         if count < 0:
             status = GROW_OUT if count == -1 else GROW_ORDERED

@@ -1,4 +1,4 @@
-"""Entering the box index and leaving it."""
+"""Inserts into the box index and removals from it."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from holdfast.kernels.box import (
     allocate,
     chunk_size,
     class_of,
+    copy_entry,
     dead_of,
     directory_of,
     find_bucket,
@@ -34,6 +35,7 @@ from holdfast.kernels.box import (
     totals_of,
     values_of,
     versions_of,
+    widen,
 )
 from holdfast.kernels.box_runs import rebuild, settle
 from holdfast.kernels.compiled import kernel, part
@@ -44,7 +46,10 @@ _NONE = np.int64(0)
 
 @part
 def make_room(box, bucket, place):
-    """A place in the tail for one more entry. A status other than DONE: not yet, and no entry came or went."""
+    """Makes room in the tail for one more entry. With a status other than DONE no entry was added or removed.
+
+    O(tail), or a merge of runs when the tail is full.
+    """
     record, versions, values = record_of(box), versions_of(box), values_of(box)
     if tail_of(record[bucket, place]) == TAIL:
         status = settle(box, bucket, place)
@@ -64,9 +69,7 @@ def make_room(box, bucket, place):
     elif tail > 0:
         old = start_of(word)
         for i in range(tail):
-            versions[start + i] = versions[old + i]
-            for d in range(values.shape[0]):
-                values[d, start + i] = values[d, old + i]
+            copy_entry(versions, values, start + i, versions, values, old + i)
         release(box, size_class, old)
     record[bucket, place] = make_word(start // UNIT, tail, size_class + 1, directory)
     return DONE
@@ -74,9 +77,10 @@ def make_room(box, bucket, place):
 
 @part
 def insert(box, codes, columns, dims, row, version, bucket, at, hashed):
-    """Enters a version; O(log) amortised. A status other than DONE: no entry was made; grow and call again.
+    """Inserts a version. O(log entries), amortised.
 
-    bucket and at are what find_bucket says.
+    With a status other than DONE nothing was inserted: grow and call again. `bucket` and `at` are what find_bucket
+    returns.
     """
     meta, slots, record = meta_of(box), slots_of(box), record_of(box)
     keys = columns.shape[0]
@@ -99,11 +103,7 @@ def insert(box, codes, columns, dims, row, version, bucket, at, hashed):
     tail, size_class, directory = tail_of(word), class_of(word), directory_of(word)
     first = tail == 0 and directory < 0
     for d in range(dims.shape[0]):
-        value, bounds = codes[dims[d], row], keys + 1 + 2 * d
-        if first or value < record[bucket, bounds]:
-            record[bucket, bounds] = value
-        if first or value > record[bucket, bounds + 1]:
-            record[bucket, bounds + 1] = value
+        widen(record, bucket, keys + 1 + 2 * d, codes[dims[d], row], first)
     if live_in(box, bucket) == 0:
         meta[EMPTY] -= 1
     if size_class == 0:
@@ -122,7 +122,7 @@ def insert(box, codes, columns, dims, row, version, bucket, at, hashed):
 
 @part
 def take_from_tail(box, bucket, place, version):
-    """Takes a version out of the tail; False where it is not there, and so is in a run."""
+    """Removes a version from the tail; False if it is not there, and so is in a run. O(tail)."""
     versions, values, word = versions_of(box), values_of(box), record_of(box)[bucket, place]
     tail, size_class, directory = tail_of(word), class_of(word), directory_of(word)
     if size_class == 0:
@@ -133,9 +133,7 @@ def take_from_tail(box, bucket, place, version):
     head = start_of(word)
     for i in range(tail):
         if versions[head + i] == version:
-            versions[head + i] = versions[head + tail - 1]
-            for d in range(values.shape[0]):
-                values[d, head + i] = values[d, head + tail - 1]
+            copy_entry(versions, values, head + i, versions, values, head + tail - 1)
             record_of(box)[bucket, place] = make_word(head_of(word), tail - 1, size_class, directory)
             return True
     return False
@@ -143,9 +141,9 @@ def take_from_tail(box, bucket, place, version):
 
 @part
 def remove(box, codes, columns, row, version):
-    """Takes a version out. O(64), or O(1) and a rebuild of the bucket when half of it is dead.
+    """Removes a version. O(tail), or O(1) and a rebuild of the bucket when half of its entries are dead.
 
-    Where there is no room for the rebuild the dead stay, until the next one or until versions are numbered anew.
+    Without room for the rebuild the dead entries stay until the next one, or until versions are renumbered.
     """
     record, totals, keys = record_of(box), totals_of(box), columns.shape[0]
     bucket, _ = find_bucket(box, codes, columns, row, hash_row(codes, columns, row))
@@ -170,50 +168,40 @@ def remove(box, codes, columns, row, version):
 
 @part
 def narrow(box, bucket, keys, start, length):
-    """The exact bounds of a bucket whose entries are all in one stretch."""
+    """Sets the exact bounds of a bucket whose entries all lie in one stretch. O(entries x dims)."""
     record, values = record_of(box), values_of(box)
     for d in range(values.shape[0]):
-        bounds = keys + 1 + 2 * d
         for i in range(start, start + length):
-            value = values[d, i]
-            if i == start or value < record[bucket, bounds]:
-                record[bucket, bounds] = value
-            if i == start or value > record[bucket, bounds + 1]:
-                record[bucket, bounds + 1] = value
+            widen(record, bucket, keys + 1 + 2 * d, values[d, i], i == start)
 
 
 @kernel
 def list_entries(box, codes, versions):
-    """All live entries: codes[key columns and dimensions, entry] and versions. Returns how many. O(entries)."""
-    keys = record_of(box).shape[1] - 1 - 2 * values_of(box).shape[0]
+    """Writes all live entries, codes[key columns and dimensions, entry] and versions; returns how many. O(entries)."""
     record, values, runs = record_of(box), values_of(box), runs_of(box)
-    at = 0
+    keys, at = record.shape[1] - 1 - 2 * values.shape[0], 0
     for bucket in range(meta_of(box)[BUCKETS]):
-        word = record[bucket, keys]
+        word, first = record[bucket, keys], at
         head, tail, directory = start_of(word), tail_of(word), directory_of(word)
         if class_of(word) == 0 and tail == 1:
             versions[at] = head_of(word)
-            for i in range(keys):
-                codes[i, at] = record[bucket, i]
             at += 1
-            continue
+            tail = np.int64(0)
         for level in range(-1, LEVELS if directory >= 0 else 0):
             start, length = (head, tail) if level < 0 else (runs[directory, level, 0], runs[directory, level, 1])
             for place in range(start, start + length):
-                if level >= 0 and dead_of(box)[versions_of(box)[place]] != 0:
-                    continue
-                versions[at] = versions_of(box)[place]
-                for i in range(keys):
-                    codes[i, at] = record[bucket, i]
-                for d in range(values.shape[0]):
-                    codes[keys + d, at] = values[d, place]
-                at += 1
+                if level < 0 or dead_of(box)[versions_of(box)[place]] == 0:
+                    copy_entry(versions, codes[keys:], at, versions_of(box), values, place)
+                    at += 1
+        for entry in range(first, at):
+            for i in range(keys):
+                codes[i, entry] = record[bucket, i]
     return at
 
 
 @kernel
 def fill(box, codes, versions, columns, dims, first):
-    """Enters versions into the box at an address, from the first on: (how many are in, status)."""
+    """Inserts versions[first:]; returns (how many of all are in, status). O(log entries) each, amortised."""
     for row in range(first, versions.shape[0]):
         hashed = hash_row(codes, columns, row)
         bucket, at = find_bucket(box, codes, columns, row, hashed)

@@ -20,6 +20,7 @@ from holdfast.kernels.box import (
     base_of,
     blocks_of,
     class_of,
+    copy_entry,
     dead_of,
     directory_of,
     fences_of,
@@ -60,8 +61,8 @@ def sort_tail(versions, values, count):
 
 @part
 def merge(box, side, count, begin, length, some_dead, into_pool, to):
-    """Merges the sorted entries in one half of the scratch with a run, without the run's dead ones, if it has some:
-    into the pool at `to`, or into the other half of the scratch. O(entries)."""
+    """Merges the sorted entries in one half of the scratch with the live entries of a run, into the pool at `to` or
+    into the other half of the scratch. Returns how many there are. O(entries x dims)."""
     versions, values, dead = versions_of(box), values_of(box), dead_of(box)
     left_versions, left_values = scratch_versions_of(box)[side], scratch_values_of(box)[side]
     to_versions, to_values = scratch_versions_of(box)[1 - side], scratch_values_of(box)[1 - side]
@@ -73,15 +74,11 @@ def merge(box, side, count, begin, length, some_dead, into_pool, to):
         if some_dead and b < stop and dead[versions[b]] != 0:
             b += 1
         elif b >= stop or (a < count and (dims == 0 or left_values[0, a] <= values[0, b])):
-            to_versions[at] = left_versions[a]
-            for d in range(dims):
-                to_values[d, at] = left_values[d, a]
+            copy_entry(to_versions, to_values, at, left_versions, left_values, a)
             a += 1
             at += 1
         else:
-            to_versions[at] = versions[b]
-            for d in range(dims):
-                to_values[d, at] = values[d, b]
+            copy_entry(to_versions, to_values, at, versions, values, b)
             b += 1
             at += 1
     return at - to
@@ -89,10 +86,10 @@ def merge(box, side, count, begin, length, some_dead, into_pool, to):
 
 @part
 def build_blocks(values, fences, blocks, base, start, length):
-    """The fences of a run, and the bounds of its blocks in all dimensions but the first, all levels. O(entries x dims).
+    """Sets the fences of a run and, on all levels, the bounds of its blocks in all dimensions but the first.
 
-    Each block has its own bounds, those from it to the end of its group, and from the group's begin to it. A group is
-    the whole run on the lowest level, sixteen blocks on the others.
+    A block has its own bounds, those from it to the end of its group, and those from the start of the group to it. A
+    group is the whole run on the lowest level, sixteen blocks on the others. O(entries x dims).
     """
     if values.shape[0] > 0:
         for block in range(start >> BLOCK_BITS, (start + length + 15) >> BLOCK_BITS):
@@ -138,6 +135,7 @@ def build_blocks(values, fences, blocks, base, start, length):
 
 @part
 def level_for(count):
+    """The level of a run of so many entries."""
     level = 0
     while (np.int64(TAIL) << level) < count:
         level += 1
@@ -146,10 +144,10 @@ def level_for(count):
 
 @part
 def rebuild(box, bucket, levels):
-    """Sorts the tail and the runs below `levels` into one run and drops what is dead in them.
+    """Merges the tail and the runs below `levels` into one run, without their dead entries. O(entries x dims).
 
-    Small runs come first, so the scratch holds at most as much as the largest run. Returns False, with nothing
-    changed, when the pool or the scratch has no room.
+    Small runs are merged first, so the scratch holds at most as much as the largest run. Returns False, with nothing
+    changed, if the pool or the scratch has no room.
     """
     record, versions, values, runs = record_of(box), versions_of(box), values_of(box), runs_of(box)
     scratch_versions, scratch_values = scratch_versions_of(box), scratch_values_of(box)
@@ -170,9 +168,7 @@ def rebuild(box, bucket, levels):
         return False
     count = tail
     for i in range(count):
-        scratch_versions[0, i] = versions[head + i]
-        for d in range(dims):
-            scratch_values[0, d, i] = values[d, head + i]
+        copy_entry(scratch_versions[0], scratch_values[0], i, versions, values, head + i)
     if dims > 0:
         sort_tail(scratch_versions[0], scratch_values[0], count)
     if size_class > 0:
@@ -204,7 +200,7 @@ def rebuild(box, bucket, levels):
 
 @part
 def settle(box, bucket, place):
-    """Makes room in a full tail: all runs below the first free level, and the tail, become one run there."""
+    """Empties a full tail: it and all runs below the first free level become one run there. O(entries merged)."""
     word = record_of(box)[bucket, place]
     directory = directory_of(word)
     if directory < 0:

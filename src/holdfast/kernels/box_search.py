@@ -1,7 +1,4 @@
-"""Searching one bucket of the box index.
-
-A query is a box: for each dimension (lo, hi, hole, has_hole): lo <= value <= hi, and value != hole if there is one.
-"""
+"""Searching one bucket of the box index: the entries in a box (`box_query.py`) are listed as pairs or counted."""
 
 from __future__ import annotations
 
@@ -11,15 +8,10 @@ import numpy as np
 
 from holdfast.kernels.box import (
     BLOCK_BITS,
-    FROM,
-    LEAST,
     LEVELS,
     MORE_ORDERED_BITS,
     MOST,
     ORDERED_BITS,
-    OWN,
-    PYRAMID,
-    UP_TO,
     base_of,
     blocks_of,
     class_of,
@@ -37,127 +29,41 @@ from holdfast.kernels.box import (
     values_of,
     versions_of,
 )
+from holdfast.kernels.box_query import (
+    count_ordered,
+    is_two_dimensional,
+    jump,
+    lower_bound,
+    mark_inside,
+    next_stretch,
+    relation,
+    trim,
+)
 from holdfast.kernels.compiled import part
 from holdfast.kernels.handle import int32_1, int64_1, int64_2
 
-# operators, and null policies
-EQ, NE, LT, LE, GT, GE, ANY = range(7)
-NULL_EQUAL, NULL_DISTINCT, NULL_SQL = range(3)
 _MANY = 2 << ORDERED_BITS
+_BLOCK = 1 << BLOCK_BITS
+
+
+class Ask(NamedTuple):
+    """One question: which row asks, in which role, for which rule, and how."""
+
+    asker: Any  # row id
+    as_t: Any  # 1 or 0
+    both: Any  # whether a pair stands for its mirror image too
+    rule: Any
+    counting: Any  # or listing
+    live_only: Any  # whether some of the entries are dead
 
 
 @part
-def range_of(op, value, policy):
-    """What x must be for `value op x` to hold: (lo, hi, hole, has_hole, possible). Null is LEAST."""
-    if op == ANY:
-        return LEAST, MOST, np.int64(0), np.int64(0), True
-    if value == LEAST:
-        if op == NE:
-            if policy == NULL_EQUAL:
-                return LEAST + 1, MOST, np.int64(0), np.int64(0), True
-            return LEAST, MOST, np.int64(0), np.int64(0), policy == NULL_DISTINCT
-        holds = policy == NULL_EQUAL and (op == LE or op == GE or op == EQ)
-        return LEAST, LEAST, np.int64(0), np.int64(0), holds
-    if op == NE:
-        return (LEAST + 1 if policy == NULL_SQL else LEAST), MOST, value, np.int64(1), True
-    if op == EQ:
-        return value, value, np.int64(0), np.int64(0), True
-    if op == LE:
-        return value, MOST, np.int64(0), np.int64(0), True
-    if op == GE:
-        return LEAST + 1, value, np.int64(0), np.int64(0), True
-    if op == LT:
-        return (value + 1 if value < MOST else MOST), MOST, np.int64(0), np.int64(0), value < MOST
-    lowest = LEAST + 1
-    return lowest, (value - 1 if value > lowest else lowest), np.int64(0), np.int64(0), value > lowest
+def among_dead(ask, live_only):
+    """The same question to entries of which some are dead, or none."""
+    return Ask(ask.asker, ask.as_t, ask.both, ask.rule, ask.counting, live_only)
 
 
-@part
-def make_query(codes, dims, ops, rule, policy, row, query):
-    """The box for a row: in dimension d, what x must be for `value op x`. Returns whether it can be met."""
-    for d in range(dims.shape[0]):
-        lo, hi, hole, has_hole, possible = range_of(ops[rule, d], codes[dims[d], row], policy)
-        if not possible:
-            return False
-        query[d, 0] = lo
-        query[d, 1] = hi
-        query[d, 2] = hole
-        query[d, 3] = has_hole
-    return True
-
-
-@part
-def lower_bound(values, fences, start, stop, wanted):
-    """The first place of a stretch of a run whose value in the first dimension is not below `wanted`. O(log).
-
-    First among the fences, which are close together, then in one block; without branches to mispredict.
-    """
-    block, blocks = (start >> BLOCK_BITS) + 1, (stop - 1) >> BLOCK_BITS
-    length = blocks + 1 - block
-    while length > 0:
-        half = length >> 1
-        below = fences[block + half] < wanted
-        block = block + half + 1 if below else block
-        length = length - half - 1 if below else half
-    start, stop = max(start, (block - 1) << BLOCK_BITS), min(stop, block << BLOCK_BITS)
-    length = stop - start
-    while length > 0:
-        half = length >> 1
-        below = values[0, start + half] < wanted
-        start = start + half + 1 if below else start
-        length = length - half - 1 if below else half
-    return start
-
-
-@part
-def relation(least, most, query, d):
-    """How bounds lie to the box in dimension d: 0 outside, 1 partly inside, 2 wholly inside."""
-    if most < query[d, 0] or least > query[d, 1]:
-        return 0
-    hole, has_hole = query[d, 2], query[d, 3] != 0
-    if has_hole and least == hole and most == hole:
-        return 0
-    if least < query[d, 0] or most > query[d, 1] or (has_hole and least <= hole <= most):
-        return 1
-    return 2
-
-
-@part
-def block_relation(blocks, at, which, query):
-    """The same for a block of the pyramid, over all dimensions but the first."""
-    found = 2
-    for d in range(1, query.shape[0]):
-        here = relation(blocks[d - 1, at, which], blocks[d - 1, at, which + 1], query, d)
-        if here == 0:
-            return 0
-        found = min(found, here)
-    return found
-
-
-@part
-def jump(blocks, base, place, end, query):
-    """How far one can go from an aligned place because nothing is in the box there; `place` itself if not at all.
-
-    Looks at the rest of the group of sixteen that a block belongs to, or at the group's begin up to `end`: one look
-    for each level of the pyramid instead of one for each block.
-    """
-    for level in range(PYRAMID - 1, 0, -1):
-        bits = BLOCK_BITS * (level + 1)
-        size = np.int64(1) << bits
-        if place & (size - 1) != 0 or place + size > end:
-            continue
-        group = bits + BLOCK_BITS
-        group_end = ((place >> group) + 1) << group
-        if group_end <= end:
-            if block_relation(blocks, base[level] + (place >> bits), FROM, query) == 0:
-                return group_end
-        elif place & ((np.int64(1) << group) - 1) == 0:
-            if block_relation(blocks, base[level] + (end >> bits) - 1, UP_TO, query) == 0:
-                return (end >> bits) << bits
-    return place
-
-
-# --- where pairs go: `found` is the address of the lines of three arrays ----------------------------------------
+# --- pairs found: `found` is the address of the lines of three arrays ----------------------------------------------
 
 
 @part
@@ -168,20 +74,20 @@ def pairs_of(found):
 
 @part
 def rules_of(found):
-    """int32[room]: the rules of the pairs, or nothing where there is only one."""
+    """int32[room]: the rules of the pairs; empty if there is only one rule."""
     return int32_1(found, np.int64(1))
 
 
 @part
 def row_ids_of(found):
-    """int64[versions]."""
+    """int64[versions]: the row of each version."""
     return int64_1(found, np.int64(2))
 
 
 @part
 def put_stretch(found, at, ask, versions, dead, begin, end):
-    """Writes the pairs of a stretch of entries, without the dead ones, and their mirror images where the question is
-    for both. Returns (how many entries, the next free place)."""
+    """Writes the pairs of the live entries of a stretch, and their mirror images if the question is for both. Returns
+    (entries, the next free place). O(entries)."""
     pairs, rules, row_ids, count = pairs_of(found), rules_of(found), row_ids_of(found), np.int64(0)
     to_t, to_s, start = pairs[1 - ask.as_t], pairs[ask.as_t], at
     for place in range(begin, end):
@@ -202,19 +108,9 @@ def put_stretch(found, at, ask, versions, dead, begin, end):
     return count, at
 
 
-class Ask(NamedTuple):
-    """One question: who asks, in which role, for which rule, and how."""
-
-    asker: Any  # row id
-    as_t: Any  # 1 or 0
-    both: Any  # whether a pair found stands for its mirror image too
-    rule: Any
-    counting: Any  # or listing
-    live_only: Any  # whether some of the entries asked are dead
-
-
 @part
 def count_live(versions, dead, begin, end):
+    """How many entries of a stretch are live. O(entries)."""
     count = np.int64(0)
     for place in range(begin, end):
         count += dead[versions[place]] == 0
@@ -223,7 +119,7 @@ def count_live(versions, dead, begin, end):
 
 @part
 def take(box, versions, begin, end, ask, found, at):
-    """Lists or counts a stretch of entries, all of which are in the box: (how many, next place or -1: no room)."""
+    """Lists or counts a stretch of entries that are all in the box: (entries, next free place, or -1 without room)."""
     if ask.counting:
         return count_live(versions, dead_of(box), begin, end) if ask.live_only else end - begin, at
     if at + (end - begin) * (2 if ask.both else 1) > pairs_of(found).shape[1]:
@@ -232,52 +128,12 @@ def take(box, versions, begin, end, ask, found, at):
 
 
 @part
-def below(ordered, begin, end, wanted):
-    """How many of a sorted stretch are below `wanted`. O(log)."""
-    start, length = begin, end - begin
-    while length > 0:
-        half = length >> 1
-        less = ordered[start + half] < wanted
-        start = start + half + 1 if less else start
-        length = length - half - 1 if less else half
-    return start - begin
+def scan(box, begin, end, by_order, query, ask, found, at):
+    """The entries of a stretch of a run that are in the box beyond the first dimension, as `take` reports them.
 
-
-@part
-def count_ordered(ordered, begin, end, query):
-    """How many of a sorted block are in the box, which asks about no further dimension. O(log)."""
-    count = end - begin if query[1, 1] == MOST else below(ordered, begin, end, query[1, 1] + 1)
-    count -= below(ordered, begin, end, query[1, 0])
-    if query[1, 3] != 0:
-        hole = query[1, 2]
-        count += below(ordered, begin, end, hole)
-        count -= end - begin if hole == MOST else below(ordered, begin, end, hole + 1)
-    return count
-
-
-@part
-def is_two_dimensional(query):
-    """Whether nothing is asked about a third dimension or more."""
-    for d in range(2, query.shape[0]):
-        if query[d, 0] != LEAST or query[d, 1] != MOST or query[d, 3] != 0:
-            return False
-    return True
-
-
-@part
-def scan(box, begin, end, start, stop, by_order, query, ask, found, at):
-    """The entries of a stretch of a run that are in the box beyond the first dimension, block by block.
-
-    Mostly there are none: then one look at the blocks from the run's start, or to its stop, tells.
+    O(blocks) of 16 to 65536 entries, and O(entries) of blocks that are partly in the box.
     """
-    blocks, base = blocks_of(box), base_of(box)
-    count, place, last = np.int64(0), begin, (end >> BLOCK_BITS) - 1
-    if begin == start and last >= begin >> BLOCK_BITS and block_relation(blocks, base[0] + last, UP_TO, query) == 0:
-        place = (last + 1) << BLOCK_BITS
-    elif end == stop:
-        first = (begin + 15) >> BLOCK_BITS
-        if first <= (end - 1) >> BLOCK_BITS and block_relation(blocks, base[0] + first, FROM, query) == 0:
-            end = first << BLOCK_BITS
+    blocks, base, count, place = blocks_of(box), base_of(box), np.int64(0), begin
     while place < end:
         if by_order and place & ((1 << ORDERED_BITS) - 1) == 0 and place + (1 << ORDERED_BITS) <= end:
             size, which = np.int64(1) << ORDERED_BITS, 0
@@ -288,23 +144,12 @@ def scan(box, begin, end, start, stop, by_order, query, ask, found, at):
             place += size
             continue
         step, known = min(end, ((place >> BLOCK_BITS) + 1) << BLOCK_BITS) - place, 1  # up to the end of a block
-        if step == 16:
+        if step == _BLOCK:
             further = jump(blocks, base, place, end, query)
             if further > place:
                 place = further
                 continue
-            known = block_relation(blocks, base[0] + (place >> BLOCK_BITS), OWN, query)
-            level = 1
-            while level < PYRAMID and known != 1:
-                bits = BLOCK_BITS * (level + 1)
-                size = np.int64(1) << bits
-                if place & (size - 1) != 0 or place + size > end:
-                    break
-                wider = block_relation(blocks, base[level] + (place >> bits), OWN, query)
-                if wider == 1:
-                    break
-                step, known = size, wider
-                level += 1
+            step, known = next_stretch(blocks, base, place, end, query)
         if known == 2:
             more, at = take(box, versions_of(box), place, place + step, ask, found, at)
             count += more
@@ -318,27 +163,8 @@ def scan(box, begin, end, start, stop, by_order, query, ask, found, at):
 
 
 @part
-def mark_inside(values, begin, count, query, first, marks):
-    """marks[i] says whether entry begin + i is in the box, dimensions from `first` on. Returns how many are.
-
-    Written without branches: they would be mispredicted, and several entries are compared at once.
-    """
-    for i in range(count):
-        marks[i] = 1
-    for d in range(first, query.shape[0]):
-        column = values[d, begin : begin + count]
-        lo, hi, hole, no_hole = query[d, 0], query[d, 1], query[d, 2], query[d, 3] == 0
-        for i in range(count):
-            marks[i] &= np.int32((column[i] >= lo) & (column[i] <= hi) & ((column[i] != hole) | no_hole))
-    total = np.int32(0)
-    for i in range(count):
-        total += marks[i]
-    return total
-
-
-@part
 def test(box, begin, end, query, first, ask, found, at):
-    """Lists or counts those of at most 64 entries that are in the box, dimensions from `first` on."""
+    """Lists or counts those of at most 64 entries that are in the box in the dimensions from `first` on. O(entries)."""
     marks = scratch_versions_of(box)[0]  # not in use while searching
     count = np.int64(mark_inside(values_of(box), begin, end - begin, query, first, marks))
     if count == 0 or (ask.counting and not ask.live_only):
@@ -355,15 +181,15 @@ def test(box, begin, end, query, first, ask, found, at):
 
 @part
 def search_run(box, directory, level, query, ask, found, at):
-    """The entries of one run that are in the box. O(log + blocks touched + entries found).
+    """The entries of one run that are in the box, as `take` reports them. O(log entries + blocks + entries found).
 
-    Many entries of two dimensions are counted by blocks in which the second one is sorted, O(entries / 32768 x log);
-    not where some are dead. The next place is -2 where that has to be done first.
+    Many live entries of two dimensions are counted by blocks in which the second one is sorted, O(entries / 32768 x
+    log). The next place is -2 if these blocks have to be sorted first.
     """
     runs = runs_of(box)
     begin, end = runs[directory, level, 0], runs[directory, level, 0] + runs[directory, level, 1]
     values, fences, dims, count = values_of(box), fences_of(box), query.shape[0], np.int64(0)
-    run_start, run_stop = begin, end
+    run = begin, end
     left = right = end
     if dims > 0:
         if values[0, begin] < query[0, 0]:
@@ -383,7 +209,8 @@ def search_run(box, directory, level, query, ask, found, at):
                 by_order = ask.counting and not ask.live_only and stop - first >= _MANY and is_two_dimensional(query)
                 if by_order and runs[directory, level, 2] == 0:
                     return count, np.int64(-2)
-                more, at = scan(box, first, stop, run_start, run_stop, by_order, query, ask, found, at)
+                first, stop = trim(blocks_of(box), base_of(box), first, stop, run, query)
+                more, at = scan(box, first, stop, by_order, query, ask, found, at)
             if at < 0:
                 break
             count += more
@@ -391,9 +218,9 @@ def search_run(box, directory, level, query, ask, found, at):
 
 
 @part
-def search_bucket(box, bucket, keys, query, asker, as_t, both, rule, counting, found, at):
-    """All entries of a bucket that are in the box: (how many, next free place or -1 where there was no room for them,
-    -2 where there was none to count)."""
+def search_bucket(box, bucket, keys, query, ask, found, at):
+    """All entries of a bucket that are in the box: (entries, next free place; -1 without room for the pairs, -2 if
+    blocks have to be sorted first). Mostly O(dims): no entry is within the bucket's bounds."""
     record = record_of(box)
     word = record[bucket, keys]
     directory, tail = directory_of(word), tail_of(word)
@@ -403,7 +230,6 @@ def search_bucket(box, bucket, keys, query, asker, as_t, both, rule, counting, f
         bounds = keys + 1 + 2 * d
         if relation(record[bucket, bounds], record[bucket, bounds + 1], query, d) == 0:
             return np.int64(0), at
-    ask = Ask(asker, as_t, both, rule, counting, False)
     if class_of(word) == 0 and tail == 1:
         scratch_versions_of(box)[0, 0] = head_of(word)
         return take(box, scratch_versions_of(box)[0], np.int64(0), np.int64(1), ask, found, at)
@@ -411,7 +237,7 @@ def search_bucket(box, bucket, keys, query, asker, as_t, both, rule, counting, f
     count, at = test(box, begin, end, query, np.int64(0), ask, found, at)
     if directory >= 0:
         runs = runs_of(box)
-        ask = Ask(asker, as_t, both, rule, counting, totals_of(box)[directory, 1] > 0)
+        ask = among_dead(ask, totals_of(box)[directory, 1] > 0)
         for level in range(LEVELS):
             if runs[directory, level, 1] > 0 and at >= 0:
                 more, at = search_run(box, directory, np.int64(level), query, ask, found, at)

@@ -6,22 +6,51 @@ attribute). A cluster is a set of attributes; its record says how many values ha
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
 
-from holdfast.kernels.compiled import kernel, part
+from holdfast.kernels.compiled import inlined, kernel, part
 from holdfast.kernels.hashing import mix
-from holdfast.kernels.sets import AHEAD, ONE, bit_of, copy_set, lowest, ones, place_of
+from holdfast.kernels.sets import AHEAD, ONE, bit_of, copy_set, lowest, members_of, ones, place_of
 
 DONE, MORE_VALUES, MORE_PAIRS, MORE_CLUSTERS = 0, 1, 2, 3
-# the places of `state`; nobody asks what was seen
+# the places of `state`; SEEN only keeps reads ahead
 AT, VALUES, PAIRS, CLUSTERS, MOVES, SEEN, ONLY_INSERTS = 0, 1, 2, 3, 4, 5, 6
 FREE, GONE = np.int64(-1), np.int64(-2)  # keys of pairs
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _SHIFT = np.int64(16)
 
 
+class GeneratorValues(NamedTuple):
+    """Values by number, and their hash table."""
+
+    table: Any  # int32: number of the value + 1
+    numbers: Any  # int64[value]
+    spaces: Any  # int16[value]
+    clusters: Any  # int32[value]
+    counts: Any  # int32[value]: of a value with one attribute
+
+
+class PairCounts(NamedTuple):
+    """A hash table of (value, attribute): how many cells there are, for values with several attributes."""
+
+    keys: Any  # int64
+    counts: Any  # int32
+
+
+class Clusters(NamedTuple):
+    """Sets of attributes by number, and their hash table."""
+
+    table: Any  # int32: number of the cluster + 1
+    masks: Any  # uint64[cluster, word]
+    sizes: Any  # int64[cluster]: attributes
+    members: Any  # int64[cluster]: values
+
+
 @part
 def hash_value(number, space):
+    """The hash of a value."""
     return mix(np.uint64(number) ^ (np.uint64(space) * _GOLDEN))
 
 
@@ -54,20 +83,20 @@ def pair_place(keys, key):
 
 
 @part
-def neighbour(cluster, attribute, table, masks, sizes, state):
-    """The cluster with one attribute more or less; made where there is none."""
-    used = state[CLUSTERS]
+def neighbour(cluster, attribute, clusters, state):
+    """The cluster with one attribute more or less; made if there is none. O(words), expected."""
+    masks, used = clusters.masks, state[CLUSTERS]
     copy_set(masks, used, masks, cluster)
     masks[used, attribute >> 6] ^= bit_of(attribute)
-    at = place_of(table, masks, masks, used)
-    if table[at] == 0:
+    at = place_of(clusters.table, masks, masks, used)
+    if clusters.table[at] == 0:
         state[CLUSTERS] += 1
-        table[at] = used + 1
+        clusters.table[at] = used + 1
         count = np.int64(0)
         for w in range(masks.shape[1]):
             count += ones(masks[used, w])
-        sizes[used] = count
-    return np.int64(table[at]) - 1
+        clusters.sizes[used] = count
+    return np.int64(clusters.table[at]) - 1
 
 
 @part
@@ -75,151 +104,145 @@ def single_of(masks, cluster):
     """The attribute of a cluster of one."""
     for w in range(masks.shape[1]):
         if masks[cluster, w]:
-            return 64 * w + ones((masks[cluster, w] & (~masks[cluster, w] + ONE)) - ONE)
+            return 64 * w + lowest(masks[cluster, w])
     return np.int64(-1)
 
 
 @part
-def look_ahead(
-    cells, cell_spaces, attributes, first, stop, table, numbers, spaces, clusters, counts,
-    pair_keys, pair_counts, sizes, hashes, entries,
-):  # fmt: skip
-    """The hashes of the next cells, and a touch of what they will look at, for the memory to serve it together."""
-    mask, pair_mask, seen = np.uint64(table.shape[0] - 1), np.uint64(pair_keys.shape[0] - 1), np.int64(0)
+def look_ahead(cells, first, stop, values, pairs, sizes, hashes, entries):
+    """Hashes the next cells and touches what they will read, so that memory serves these reads together. O(cells)."""
+    mask, pair_mask, seen = np.uint64(values.table.shape[0] - 1), np.uint64(pairs.keys.shape[0] - 1), np.int64(0)
     for i in range(first, stop):
-        hashes[i - first] = hash_value(cells[i], cell_spaces[i])
+        hashes[i - first] = hash_value(cells.numbers[i], cells.spaces[i])
     for k in range(stop - first):
-        entries[k] = table[hashes[k] & mask]
+        entries[k] = values.table[hashes[k] & mask]
     for k in range(stop - first):
         value = np.int64(entries[k]) - 1
         if value >= 0:
-            seen ^= numbers[value] ^ spaces[value]
-            if counts.shape[0]:
-                seen ^= counts[value]
-                if sizes[clusters[value]] > 1:
-                    place = mix(np.uint64((value << _SHIFT) | np.int64(attributes[first + k]))) & pair_mask
-                    seen ^= pair_keys[place] ^ pair_counts[place]
+            seen ^= values.numbers[value] ^ values.spaces[value]
+            if values.counts.shape[0]:
+                seen ^= values.counts[value]
+                if sizes[values.clusters[value]] > 1:
+                    place = mix(np.uint64((value << _SHIFT) | np.int64(cells.attributes[first + k]))) & pair_mask
+                    seen ^= pairs.keys[place] ^ pairs.counts[place]
     return seen
 
 
+@part
+def value_of(values, number, space, hashed, state):
+    """The number of a value; a new one joins the empty cluster. O(1), expected."""
+    at = value_place(values.table, values.numbers, values.spaces, number, space, hashed)
+    if values.table[at] == 0:
+        value = state[VALUES]
+        values.numbers[value], values.spaces[value] = number, space
+        values.clusters[value] = 0
+        state[VALUES] += 1
+        values.table[at] = state[VALUES]
+    return np.int64(values.table[at]) - 1
+
+
+@part
+def add_amount(value, attribute, amount, values, pairs, clusters, state):
+    """Adds an amount of a value to an attribute; returns the cluster that the value has then. O(1), expected."""
+    before, counts = np.int64(values.clusters[value]), values.counts
+    masks, sizes = clusters.masks, clusters.sizes
+    has = masks[before, attribute >> 6] & bit_of(attribute)
+    if state[ONLY_INSERTS]:
+        return before if has else neighbour(before, attribute, clusters, state)
+    if has and sizes[before] == 1:
+        counts[value] += amount
+        return before if counts[value] != 0 else np.int64(0)
+    if has:
+        place = pair_place(pairs.keys, (value << _SHIFT) | attribute)
+        pairs.counts[place] += amount
+        if pairs.counts[place] != 0:
+            return before
+        pairs.keys[place] = GONE
+        after = neighbour(before, attribute, clusters, state)
+        if sizes[after] == 1:  # the count of the last attribute moves to the value
+            place = pair_place(pairs.keys, (value << _SHIFT) | single_of(masks, after))
+            counts[value] = pairs.counts[place]
+            pairs.keys[place] = GONE
+        return after
+    after = neighbour(before, attribute, clusters, state)
+    if sizes[before] == 0:
+        counts[value] = amount
+    else:
+        if sizes[before] == 1:
+            put(pairs, (value << _SHIFT) | single_of(masks, before), counts[value], state)
+        put(pairs, (value << _SHIFT) | attribute, amount, state)
+    return after
+
+
 @kernel
-def change_cells(
-    cells, cell_spaces, attributes, amounts,
-    value_table, numbers, spaces, clusters, counts,
-    pair_keys, pair_counts,
-    cluster_table, masks, sizes, members,
-    moved, moved_from, state,
-):  # fmt: skip
-    """Adds amounts (negative: takes) of values to attributes, from state[AT] on. `members[cluster]` follows; moved[k]
-    are the values that changed their cluster, one after the other, and moved_from[k] the cluster they had, unless there
-    is no room for any. With only inserts nothing is counted: `counts` and the pairs stay as they are. Returns what
-    needs more room, to be called again, or DONE. O(1) for each cell, expected."""
+def change_cells(cells, values, pairs, clusters, moved, moved_from, state):
+    """Adds amounts (negative: takes) of values to attributes, from state[AT] on. clusters.members follow; moved[k] are
+    the values that changed their cluster, one after the other, and moved_from[k] the cluster they had, unless these are
+    empty. With only inserts nothing is counted: counts and pairs stay as they are. Returns DONE, or what needs more
+    room: call again. O(1) for each cell, expected."""
     hashes, entries = np.empty(AHEAD, np.uint64), np.empty(AHEAD, np.int32)
     first = stop = state[AT]
-    while state[AT] < cells.shape[0]:
+    while state[AT] < cells.numbers.shape[0]:
         i = state[AT]
         if i == stop:
-            first, stop = i, min(i + AHEAD, cells.shape[0])
-            state[SEEN] = look_ahead(
-                cells, cell_spaces, attributes, first, stop, value_table, numbers, spaces, clusters, counts,
-                pair_keys, pair_counts, sizes, hashes, entries,
-            )  # fmt: skip
-        if state[VALUES] + 1 >= numbers.shape[0]:
+            first, stop = i, min(i + AHEAD, cells.numbers.shape[0])
+            state[SEEN] = look_ahead(cells, first, stop, values, pairs, clusters.sizes, hashes, entries)
+        if state[VALUES] + 1 >= values.numbers.shape[0]:
             return MORE_VALUES
-        if state[PAIRS] + 2 >= (pair_keys.shape[0] * 5) // 8:
+        if state[PAIRS] + 2 >= (pairs.keys.shape[0] * 5) // 8:
             return MORE_PAIRS
-        if state[CLUSTERS] + 1 >= masks.shape[0]:
+        if state[CLUSTERS] + 1 >= clusters.masks.shape[0]:
             return MORE_CLUSTERS
-        at = value_place(value_table, numbers, spaces, cells[i], cell_spaces[i], hashes[i - first])
-        if value_table[at] == 0:
-            value = state[VALUES]
-            numbers[value], spaces[value] = cells[i], cell_spaces[i]
-            clusters[value] = 0
-            state[VALUES] += 1
-            value_table[at] = state[VALUES]
-        value = np.int64(value_table[at]) - 1
-        attribute, amount = np.int64(attributes[i]), amounts[i]
-        before = np.int64(clusters[value])
-        has = masks[before, attribute >> 6] & bit_of(attribute)
         state[AT] += 1
-        if state[ONLY_INSERTS]:
-            if has:
-                continue
-            after = neighbour(before, attribute, cluster_table, masks, sizes, state)
-        elif has and sizes[before] == 1:
-            counts[value] += amount
-            if counts[value] != 0:
-                continue
-            after = np.int64(0)
-        elif has:
-            place = pair_place(pair_keys, (value << _SHIFT) | attribute)
-            pair_counts[place] += amount
-            if pair_counts[place] != 0:
-                continue
-            pair_keys[place] = GONE
-            after = neighbour(before, attribute, cluster_table, masks, sizes, state)
-            if sizes[after] == 1:  # the last one keeps its count by itself
-                place = pair_place(pair_keys, (value << _SHIFT) | single_of(masks, after))
-                counts[value] = pair_counts[place]
-                pair_keys[place] = GONE
-        else:
-            after = neighbour(before, attribute, cluster_table, masks, sizes, state)
-            if sizes[before] == 0:
-                counts[value] = amount
-            else:
-                if sizes[before] == 1:
-                    put(pair_keys, pair_counts, (value << _SHIFT) | single_of(masks, before), counts[value], state)
-                put(pair_keys, pair_counts, (value << _SHIFT) | attribute, amount, state)
+        value = value_of(values, cells.numbers[i], cells.spaces[i], hashes[i - first], state)
+        before = np.int64(values.clusters[value])
+        after = add_amount(value, np.int64(cells.attributes[i]), cells.amounts[i], values, pairs, clusters, state)
+        if after == before:
+            continue
         if moved.shape[0]:
             moved[state[MOVES]], moved_from[state[MOVES]] = value, before
             state[MOVES] += 1
-        members[before] -= 1
-        members[after] += 1
-        clusters[value] = after
+        clusters.members[before] -= 1
+        clusters.members[after] += 1
+        values.clusters[value] = after
     return DONE
 
 
 @part
-def put(keys, counts, key, count, state):
-    place = pair_place(keys, key)
-    if keys[place] == FREE:
+def put(pairs, key, count, state):
+    """Sets the count of a (value, attribute). O(1), expected."""
+    place = pair_place(pairs.keys, key)
+    if pairs.keys[place] == FREE:
         state[PAIRS] += 1
-    keys[place], counts[place] = key, count
+    pairs.keys[place], pairs.counts[place] = key, count
 
 
 @kernel
 def are_known(cells, cell_spaces, table, numbers, spaces, out):
-    """out[i]: whether a value has been met. O(1) each, expected."""
+    """out[i] = whether a value occurred before. O(1) each, expected."""
     for i in range(cells.shape[0]):
         found = hash_value(cells[i], cell_spaces[i])
         out[i] = table[value_place(table, numbers, spaces, cells[i], cell_spaces[i], found)] != 0
 
 
 @kernel
-def list_cells(
-    values, numbers, spaces, clusters, counts, pair_keys, pair_counts, masks, sizes, only_inserts,
-    out_numbers, out_spaces, out_attributes, out_amounts,
-):  # fmt: skip
-    """The cells of some values, in their order. With only inserts each amount is one. Returns how many there are. O(1)
-    each, expected."""
-    used = 0
-    for i in range(values.shape[0]):
-        value = values[i]
-        cluster = np.int64(clusters[value])
-        for w in range(masks.shape[1]):
-            rest = masks[cluster, w]
-            while rest:
-                attribute = 64 * w + lowest(rest)
-                rest &= rest - ONE
-                amount = np.int64(1)
-                if not only_inserts:
-                    if sizes[cluster] == 1:
-                        amount = np.int64(counts[value])
-                    else:
-                        amount = np.int64(pair_counts[pair_place(pair_keys, (value << _SHIFT) | attribute)])
-                out_numbers[used], out_spaces[used] = numbers[value], spaces[value]
-                out_attributes[used], out_amounts[used] = attribute, amount
-                used += 1
+def list_cells(chosen, values, pairs, clusters, only_inserts, out):
+    """Writes the cells of some values, in their order; returns how many. With only inserts each amount is one. O(1) for
+    each cell, expected."""
+    used, members = 0, np.empty(64 * clusters.masks.shape[1], np.int64)
+    for i in range(chosen.shape[0]):
+        value = chosen[i]
+        cluster = np.int64(values.clusters[value])
+        for k in range(members_of(clusters.masks, cluster, members)):
+            attribute, amount = members[k], np.int64(1)
+            if not only_inserts:
+                if clusters.sizes[cluster] == 1:
+                    amount = np.int64(values.counts[value])
+                else:
+                    amount = np.int64(pairs.counts[pair_place(pairs.keys, (value << _SHIFT) | attribute)])
+            out.numbers[used], out.spaces[used] = values.numbers[value], values.spaces[value]
+            out.attributes[used], out.amounts[used] = attribute, amount
+            used += 1
     return used
 
 
@@ -236,7 +259,7 @@ def enter_values(table, numbers, spaces, used):
 
 @kernel
 def enter_pairs(keys, counts, new_keys, new_counts):
-    """The live pairs in another table; returns how many there are."""
+    """Copies the live pairs to another table; returns how many there are. O(1) each, expected."""
     used = 0
     for i in range(keys.shape[0]):
         if keys[i] >= 0:
@@ -244,6 +267,16 @@ def enter_pairs(keys, counts, new_keys, new_counts):
             new_keys[place], new_counts[place] = keys[i], counts[i]
             used += 1
     return used
+
+
+@inlined
+def add_bits(missing, a, word, bits, attributes, amount):
+    """Adds an amount to missing[a, b] for each attribute b that is a bit of a word. O(bits)."""
+    while bits:
+        b = 64 * word + lowest(bits)
+        bits &= bits - ONE
+        if b < attributes:
+            missing[a, b] += amount
 
 
 @kernel
@@ -265,13 +298,5 @@ def count_moves(masks, before, after, attributes, missing, distinct):
                     outside = ~masks[new, v] if is_ else np.uint64(0)
                     outside_before = ~masks[old, v] if was else np.uint64(0)
                     more, less = outside & ~outside_before, outside_before & ~outside
-                    while more:
-                        b = 64 * v + lowest(more)
-                        more &= more - ONE
-                        if b < attributes:
-                            missing[a, b] += 1
-                    while less:
-                        b = 64 * v + lowest(less)
-                        less &= less - ONE
-                        if b < attributes:
-                            missing[a, b] -= 1
+                    add_bits(missing, a, v, more, attributes, 1)
+                    add_bits(missing, a, v, less, attributes, -1)

@@ -1,7 +1,7 @@
-"""Many arrays behind one number: a kernel that is given the address of a table of addresses is called at once.
+"""Many arrays behind one number: a kernel gets the address of a table of addresses and shapes.
 
-Unboxing an array costs a tenth of a microsecond, handing it on to another kernel seven words, and every look at it a
-counted reference; a view made from an address costs none of them. A new handle is made when an array is replaced.
+Unboxing an array costs a tenth of a microsecond, passing it to another kernel copies seven words, and every use counts
+a reference; a view made from an address costs none of these. Replacing an array requires a new handle.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _WORDS = 4  # address, then up to three lengths
 
 
 class Handle:
-    """Addresses and shapes of C-contiguous arrays, a line each, and the arrays themselves so that they stay."""
+    """Addresses and shapes of C-contiguous arrays, one line each, and the arrays themselves to keep them alive."""
 
     def __init__(self, arrays: Iterable[npt.NDArray[Any]]) -> None:
         self._arrays = list(arrays)
@@ -33,64 +33,79 @@ class Handle:
         self._address = int(self._lines.ctypes.data)
 
     def call(self, kernel: Callable[..., Any], *arguments: Any) -> Any:
-        """Calls a kernel with the address as its first argument: the arrays stay at least until it returns."""
+        """Calls a kernel with the address as its first argument. The arrays live at least until it returns."""
         return kernel(self._address, *arguments)
 
 
 def as_compiled(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """The array itself, or a copy where it is read-only or strided: kernels are compiled for one kind of array."""
+    """The array, or a copy if it is read-only or strided: kernels are compiled for one array type."""
     return array if array.flags.carray else array.copy(order="C")
 
 
 @intrinsic
 def _pointer(typing_context, address):
+    """The pointer for an address."""
+
     def generate(context, builder, signature, arguments):
         return builder.inttoptr(arguments[0], cgutils.voidptr_t)
 
     return types.voidptr(types.int64), generate
 
 
-# A view of an array; `handle` is the address of the first line. Lines are given as np.int64: for each Python constant
-# Numba would compile another version.
+# Views of the array in a line; `handle` is the address of the first line. Pass lines as np.int64: Numba would compile
+# another version for each Python constant.
+
+
+@part
+def line_of(handle, line):
+    """The address and the lengths in a line."""
+    return carray(_pointer(handle + 8 * _WORDS * line), (_WORDS,), np.int64)
 
 
 @part
 def int64_1(handle, line):
-    at = carray(_pointer(handle + 8 * _WORDS * line), (_WORDS,), np.int64)
+    """An array of 1 dimension of int64."""
+    at = line_of(handle, line)
     return carray(_pointer(at[0]), (at[1],), np.int64)
 
 
 @part
 def int64_2(handle, line):
-    at = carray(_pointer(handle + 8 * _WORDS * line), (_WORDS,), np.int64)
+    """An array of 2 dimensions of int64."""
+    at = line_of(handle, line)
     return carray(_pointer(at[0]), (at[1], at[2]), np.int64)
 
 
 @part
 def int64_3(handle, line):
-    at = carray(_pointer(handle + 8 * _WORDS * line), (_WORDS,), np.int64)
+    """An array of 3 dimensions of int64."""
+    at = line_of(handle, line)
     return carray(_pointer(at[0]), (at[1], at[2], at[3]), np.int64)
 
 
 @part
 def int32_1(handle, line):
-    at = carray(_pointer(handle + 8 * _WORDS * line), (_WORDS,), np.int64)
+    """An array of 1 dimension of int32."""
+    at = line_of(handle, line)
     return carray(_pointer(at[0]), (at[1],), np.int32)
 
 
 @part
 def int32_2(handle, line):
-    at = carray(_pointer(handle + 8 * _WORDS * line), (_WORDS,), np.int64)
+    """An array of 2 dimensions of int32."""
+    at = line_of(handle, line)
     return carray(_pointer(at[0]), (at[1], at[2]), np.int32)
 
 
 @part
 def uint8_1(handle, line):
-    at = carray(_pointer(handle + 8 * _WORDS * line), (_WORDS,), np.int64)
+    """An array of 1 dimension of uint8."""
+    at = line_of(handle, line)
     return carray(_pointer(at[0]), (at[1],), np.uint8)
 
 
 @part
 def uint64_1(handle, line):
-    at = carray(_pointer(handle + 8 * _WORDS * line), (_WORDS,), np.int64)
+    """An array of 1 dimension of uint64."""
+    at = line_of(handle, line)
     return carray(_pointer(at[0]), (at[1],), np.uint64)

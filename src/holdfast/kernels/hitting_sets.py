@@ -14,13 +14,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from holdfast.kernels.compiled import kernel, part
-from holdfast.kernels.sets import ONE, bit_of, lowest, ones
+from holdfast.kernels.compiled import inlined, kernel, part
+from holdfast.kernels.sets import ONE, bit_of, lowest, members_of, ones
 
 DONE, PAUSED = 0, 1
 ROOT, DEPTH, BASE, FOUND = 0, 1, 2, 3  # the places of `at`
 _NOWHERE, _PRUNED, _COVER = -1, 0, 1
-_CHUNK = 64  # words of edges that are looked at together
+CHUNK = 64  # words of edges that are looked at together
 _MANY = np.int64(1) << np.int64(60)
 
 
@@ -37,11 +37,23 @@ class SearchState(NamedTuple):
     at: np.ndarray
 
 
+class SearchLimits(NamedTuple):
+    """What hitting sets are searched: of at most `most` vertices, all of them of `within` or of a root, and of at most
+    `most_groups` groups. An empty `group`: there are no groups."""
+
+    within: np.ndarray  # [word]
+    most: int
+    group: np.ndarray  # [vertex]
+    members: np.ndarray  # [group, word]
+    most_groups: int
+
+
 @part
-def choose(depth, edges, unmet, allowed, tried, most):
+def choose(depth, edges, state, most):
     """Sets tried[depth]: the allowed vertices of the unmet edge that has fewest of them, or, for the last vertex that
     may be added, those that all unmet edges have. They are no longer allowed. Returns 1 where nothing is unmet, 0
     where some edge can no longer be met, else -1. O(unmet edges)."""
+    unmet, allowed, tried = state.unmet, state.allowed, state.tried
     words, last = allowed.shape[1], most - depth == 1
     fewest, best, met = _MANY, 0, True
     if last:
@@ -79,11 +91,11 @@ def choose(depth, edges, unmet, allowed, tried, most):
 
 
 @part
-def start(root, within, edges, columns, unmet, twice, allowed, chosen):
-    """Puts the place at a root: its vertices are chosen, those of `within` are allowed. Returns the depth, or -1 where
-    some vertex of the root is not critical."""
-    depth = 0
-    count = edges.shape[0]
+def start(root, within, edges, columns, state):
+    """Starts at a root: its vertices are chosen, those of `within` are allowed. Returns the depth, or -1 if some vertex
+    of the root is not critical. O(edges / 64 x depth^2)."""
+    unmet, twice, allowed, chosen = state.unmet, state.twice, state.allowed, state.chosen
+    depth, count = 0, edges.shape[0]
     for q in range(unmet.shape[1]):
         left = min(count - 64 * q, 64)
         unmet[0, q] = ~np.uint64(0) if left == 64 else bit_of(left) - ONE
@@ -95,7 +107,7 @@ def start(root, within, edges, columns, unmet, twice, allowed, chosen):
         while rest:
             vertex = w * 64 + lowest(rest)
             rest &= rest - ONE
-            if not add(vertex, depth, columns, unmet, twice, chosen):
+            if not add(vertex, depth, columns, state):
                 return -1
             allowed[depth + 1] = allowed[depth]
             chosen[depth] = vertex
@@ -104,8 +116,10 @@ def start(root, within, edges, columns, unmet, twice, allowed, chosen):
 
 
 @part
-def add(vertex, depth, columns, unmet, twice, chosen):
-    """Sets unmet and twice of depth + 1 for one vertex more; whether all vertices before it are still critical."""
+def add(vertex, depth, columns, state):
+    """Sets unmet and twice of depth + 1 for one more vertex. Returns whether all earlier vertices are still critical.
+    O(edges / 64 x depth)."""
+    unmet, twice, chosen = state.unmet, state.twice, state.chosen
     for q in range(unmet.shape[1]):
         twice[depth + 1, q] = twice[depth, q] | (~unmet[depth, q] & columns[vertex, q])
     for k in range(depth):
@@ -120,9 +134,16 @@ def add(vertex, depth, columns, unmet, twice, chosen):
 
 
 @part
-def keep_to_groups(depth, allowed, chosen, group, members, most):
-    """Takes from allowed[depth], after `depth` chosen vertices, the last of a group, and other groups where there are
-    enough. O(depth^2)."""
+def keep_to_groups(depth, state, limits):
+    """Removes from allowed[depth] what would complete a group and, at the limit of groups, the vertices of all others.
+    O(depth^2)."""
+    allowed, chosen, group, members, most = (
+        state.allowed,
+        state.chosen,
+        limits.group,
+        limits.members,
+        limits.most_groups,
+    )
     used = 0
     for k in range(depth):
         mine, same = group[chosen[k]], 0
@@ -146,15 +167,20 @@ def keep_to_groups(depth, allowed, chosen, group, members, most):
             allowed[depth, w] &= mask
 
 
-@kernel
-def search(edges, columns, roots, within, most, group, members, most_groups, place, out, steps):
-    """Minimal covers of at most `most` vertices that contain a root and otherwise vertices of `within`: into `out`, as
-    far as there is room and for at most so many steps. Returns PAUSED where there is more to search: call again. An
-    empty `group` is none at all.
+@part
+def open_node(depth, edges, limits, state):
+    """Applies the limits of groups to a node and chooses what it tries; returns what `choose` does."""
+    if limits.group.shape[0]:
+        keep_to_groups(depth, state, limits)
+    return choose(depth, edges, state, limits.most)
 
-    Several roots may lead to the same cover. O(edges / 64 x vertices of the cover) for each node.
-    """
-    unmet, twice, allowed, tried, chosen, at = place
+
+@kernel
+def search(edges, columns, roots, limits, state, out, steps):
+    """Writes the minimal hitting sets that contain a root, within limits, to `out`: as many as it has room for, in at
+    most so many steps; state.at[FOUND] counts them. Returns PAUSED if the search is not finished: call again. Several
+    roots may lead to the same hitting set. O(edges / 64 x depth) for each node."""
+    at, tried, chosen = state.at, state.tried, state.chosen
     depth, base, found = at[DEPTH], at[BASE], 0
     while found < out.shape[0] and steps > 0:
         steps -= 1
@@ -164,14 +190,12 @@ def search(edges, columns, roots, within, most, group, members, most_groups, pla
                 return DONE
             root = at[ROOT]
             at[ROOT] += 1
-            base = start(roots[root], within, edges, columns, unmet, twice, allowed, chosen)
-            if base < 0 or base > most:
+            base = start(roots[root], limits.within, edges, columns, state)
+            if base < 0 or base > limits.most:
                 depth, base = -1, 0
                 continue
             depth = base
-            if group.shape[0]:
-                keep_to_groups(depth, allowed, chosen, group, members, most_groups)
-            what = choose(depth, edges, unmet, allowed, tried, most)
+            what = open_node(depth, edges, limits, state)
             if what >= 0:
                 if what == _COVER:
                     out[found] = roots[root]
@@ -187,14 +211,12 @@ def search(edges, columns, roots, within, most, group, members, most_groups, pla
         if vertex < 0:
             depth -= 1
             continue
-        if not add(vertex, depth, columns, unmet, twice, chosen):
+        if not add(vertex, depth, columns, state):
             continue
-        allowed[depth + 1] = allowed[depth]
-        allowed[depth, vertex >> 6] |= bit_of(vertex)
+        state.allowed[depth + 1] = state.allowed[depth]
+        state.allowed[depth, vertex >> 6] |= bit_of(vertex)
         chosen[depth] = vertex
-        if group.shape[0]:
-            keep_to_groups(depth + 1, allowed, chosen, group, members, most_groups)
-        what = choose(depth + 1, edges, unmet, allowed, tried, most)
+        what = open_node(depth + 1, edges, limits, state)
         if what == _COVER:
             out[found] = 0
             for k in range(depth + 1):
@@ -208,31 +230,24 @@ def search(edges, columns, roots, within, most, group, members, most_groups, pla
 
 @kernel
 def all_critical(columns, covers, out):
-    """out[i] = whether each vertex of covers[i] meets some edge alone. O(covers x vertices x edges / 64), less where
-    such edges are soon found."""
-    vertices = np.empty(columns.shape[0], np.int64)
-    once, twice = np.zeros(_CHUNK, np.uint64), np.zeros(_CHUNK, np.uint64)
+    """out[i] = whether each vertex of covers[i] alone meets some edge. O(covers x vertices x edges / 64), less if such
+    edges come early."""
+    chosen, vertices = np.empty(columns.shape[0], np.int64), np.empty(columns.shape[0], np.int64)
+    once, twice = np.zeros(CHUNK, np.uint64), np.zeros(CHUNK, np.uint64)
     for i in range(covers.shape[0]):
-        count = 0
-        for w in range(covers.shape[1]):
-            rest = covers[i, w]
-            while rest:
-                vertices[count] = w * 64 + lowest(rest)
-                rest &= rest - ONE
-                count += 1
-        for begin in range(0, columns.shape[1], _CHUNK):
+        count = members_of(covers, i, vertices)
+        chosen[:count] = vertices[:count]
+        size = count
+        for begin in range(0, columns.shape[1], CHUNK):
             if count == 0:
                 break
-            end = min(begin + _CHUNK, columns.shape[1])
+            end = min(begin + CHUNK, columns.shape[1])
             once[:], twice[:] = 0, 0
-            for w in range(covers.shape[1]):
-                rest = covers[i, w]
-                while rest:
-                    met = columns[w * 64 + lowest(rest), begin:end]
-                    rest &= rest - ONE
-                    for q in range(end - begin):
-                        twice[q] |= once[q] & met[q]
-                        once[q] |= met[q]
+            for k in range(size):
+                met = columns[chosen[k], begin:end]
+                for q in range(end - begin):
+                    twice[q] |= once[q] & met[q]
+                    once[q] |= met[q]
             k = 0
             while k < count:  # those without such an edge so far
                 met, alone = columns[vertices[k], begin:end], np.uint64(0)
@@ -246,23 +261,26 @@ def all_critical(columns, covers, out):
         out[i] = count == 0
 
 
+@inlined
+def meet(columns, vertices, begin, end, met):
+    """met[:end - begin] = the words of edges, from begin to end, that some vertex meets. O(vertices x words)."""
+    met[: end - begin] = 0
+    for k in range(vertices.shape[0]):
+        column = columns[vertices[k], begin:end]
+        for q in range(end - begin):
+            met[q] |= column[q]
+
+
 @kernel
 def first_missed(columns, count, covers, out):
-    """out[i] = the first of so many edges that covers[i] does not meet, or -1. O(covers x vertices x edges / 64), less
-    where one is soon found."""
-    met = np.zeros(_CHUNK, np.uint64)
+    """out[i] = the first of `count` edges that covers[i] does not meet, or -1. O(covers x vertices x edges / 64), less
+    if one comes early."""
+    met, vertices = np.zeros(CHUNK, np.uint64), np.empty(columns.shape[0], np.int64)
     for i in range(covers.shape[0]):
-        out[i] = -1
-        for begin in range(0, columns.shape[1], _CHUNK):
-            end = min(begin + _CHUNK, columns.shape[1])
-            met[:] = 0
-            for w in range(covers.shape[1]):
-                rest = covers[i, w]
-                while rest:
-                    column = columns[w * 64 + lowest(rest), begin:end]
-                    rest &= rest - ONE
-                    for q in range(end - begin):
-                        met[q] |= column[q]
+        size, out[i] = members_of(covers, i, vertices), -1
+        for begin in range(0, columns.shape[1], CHUNK):
+            end = min(begin + CHUNK, columns.shape[1])
+            meet(columns, vertices[:size], begin, end, met)
             for q in range(end - begin):
                 if ~met[q]:
                     edge = 64 * (begin + q) + lowest(~met[q])

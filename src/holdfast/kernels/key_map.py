@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from holdfast.kernels.compiled import kernel, part
+from holdfast.kernels.compiled import inlined, kernel, part
 from holdfast.kernels.hashing import hash_row
 
 _ONE = np.uint64(1)
@@ -17,8 +17,9 @@ _BLOCK = 64
 _NULL = np.iinfo(np.int64).min
 
 
-@part
+@inlined
 def same_row(left, left_row, right, right_row, columns):
+    """Whether two rows are equal on the columns. O(columns)."""
     for i in range(columns.shape[0]):
         column = columns[i]
         if left[column, left_row] != right[column, right_row]:
@@ -26,7 +27,7 @@ def same_row(left, left_row, right, right_row, columns):
     return True
 
 
-@part
+@inlined
 def probe(table, codes, wanted, columns, row):
     """(place of the entry equal to wanted[:, row], or -1; first place where it could be put)."""
     mask = np.uint64(table.shape[0] - 1)

@@ -1,28 +1,25 @@
-"""What sets of vertices do not meet, by weight, and how far they can grow and still miss too much."""
+"""The weight of the edges that sets of vertices do not meet, and how far a set can grow while it misses too much."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from holdfast.kernels.compiled import kernel
-from holdfast.kernels.sets import ONE, bit_of, lowest
+from holdfast.kernels.sets import ONE, bit_of, lowest, members_of
 
 
 @kernel
 def weigh(columns, edges, weights, sets, order, most, out, missed):
     """missed[i] = the weight of the edges that sets[i] does not meet; columns[v] are the edges of vertex v. Where that
-    is more than `most`, vertices are added in an order as long as it stays so, and out[i] are the others of the order.
+    exceeds `most`, vertices are added in an order while it still does, and out[i] = the other vertices of the order.
     O(sets x edges / 64 x vertices), and O(missed edges) for each vertex of the order."""
-    left = np.empty(edges.shape[0], np.int64)
+    left, vertices = np.empty(edges.shape[0], np.int64), np.empty(columns.shape[0], np.int64)
     for i in range(sets.shape[0]):
-        count, total = 0, np.int64(0)
+        count, total, size = 0, np.int64(0), members_of(sets, i, vertices)
         for q in range(columns.shape[1]):
             met = np.uint64(0)
-            for w in range(sets.shape[1]):
-                rest = sets[i, w]
-                while rest:
-                    met |= columns[w * 64 + lowest(rest), q]
-                    rest &= rest - ONE
+            for k in range(size):
+                met |= columns[vertices[k], q]
             open_ = ~met
             while open_:
                 edge = 64 * q + lowest(open_)

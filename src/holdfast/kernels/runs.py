@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from holdfast.kernels.compiled import kernel, part
+from holdfast.kernels.compiled import inlined, kernel, part
 from holdfast.kernels.generator import hash_value
 from holdfast.kernels.sets import bit_of
 
@@ -16,13 +16,21 @@ _HALF = np.uint64(32)
 
 @kernel
 def hash_values(numbers, spaces, out):
+    """out[i] = the hash of a value. O(values)."""
     for i in range(numbers.shape[0]):
         out[i] = hash_value(numbers[i], spaces[i])
 
 
+@inlined
+def copy_cell(out, at, cells, place, amount):
+    """Writes a cell with another amount. Cells are (numbers, spaces, attributes, amounts)."""
+    out[0][at], out[1][at], out[2][at], out[3][at] = cells[0][place], cells[1][place], cells[2][place], amount
+
+
 @kernel
-def sum_cells(order, numbers, spaces, attributes, amounts, out_numbers, out_spaces, out_attributes, out_amounts):
-    """The cells in an order in which equal ones are neighbours, summed, without sums of zero. Returns how many."""
+def sum_cells(order, cells, out):
+    """Sums cells in an order in which equal ones are neighbours, without sums of zero. Returns how many. O(cells)."""
+    numbers, spaces, attributes, amounts = cells
     used, at = 0, 0
     while at < order.shape[0]:
         i = order[at]
@@ -34,8 +42,7 @@ def sum_cells(order, numbers, spaces, attributes, amounts, out_numbers, out_spac
             total += amounts[k]
             at += 1
         if total != 0:
-            out_numbers[used], out_spaces[used] = numbers[i], spaces[i]
-            out_attributes[used], out_amounts[used] = attributes[i], total
+            copy_cell(out, used, cells, i, total)
             used += 1
     return used
 
@@ -53,12 +60,10 @@ def before(hash_a, number_a, attribute_a, hash_b, number_b, attribute_b):
 
 
 @kernel
-def merge_runs(
-    numbers_a, spaces_a, attributes_a, amounts_a,
-    numbers_b, spaces_b, attributes_b, amounts_b,
-    out_numbers, out_spaces, out_attributes, out_amounts,
-):  # fmt: skip
-    """Two runs as one, summed, without sums of zero. Returns how many cells it has. O(cells)."""
+def merge_runs(run_a, run_b, out):
+    """Merges two runs into one, without sums of zero. Returns how many cells it has. O(cells)."""
+    numbers_a, spaces_a, attributes_a, amounts_a = run_a
+    numbers_b, spaces_b, attributes_b, amounts_b = run_b
     a, b, used = 0, 0, 0
     size_a, size_b = numbers_a.shape[0], numbers_b.shape[0]
     hash_a = hash_value(numbers_a[0], spaces_a[0]) if size_a else np.uint64(0)
@@ -72,20 +77,18 @@ def merge_runs(
             side = before(hash_a, numbers_a[a], attributes_a[a], hash_b, numbers_b[b], attributes_b[b])
         amount = np.int64(0)
         if side <= 0:
-            out_numbers[used], out_spaces[used], out_attributes[used] = numbers_a[a], spaces_a[a], attributes_a[a]
             amount += amounts_a[a]
+            copy_cell(out, used, run_a, a, amount)
             a += 1
             if a < size_a:
                 hash_a = hash_value(numbers_a[a], spaces_a[a])
         if side >= 0:
-            out_numbers[used], out_spaces[used], out_attributes[used] = numbers_b[b], spaces_b[b], attributes_b[b]
             amount += amounts_b[b]
+            copy_cell(out, used, run_b, b, amount)
             b += 1
             if b < size_b:
                 hash_b = hash_value(numbers_b[b], spaces_b[b])
-        if amount != 0:
-            out_amounts[used] = amount
-            used += 1
+        used += 1 if amount != 0 else 0
     return used
 
 

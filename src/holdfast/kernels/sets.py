@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from holdfast.kernels.compiled import kernel, part
+from holdfast.kernels.compiled import inlined, kernel, part
 from holdfast.kernels.hashing import mix
 
 ONE = np.uint64(1)
@@ -73,17 +73,39 @@ def place_from(table, sets, wanted, row, value):
         at = (at + ONE) & mask
 
 
+@inlined
+def is_inside(sets, row, others, other):
+    """Whether sets[row] is a subset of others[other]. O(words)."""
+    for w in range(sets.shape[1]):
+        if sets[row, w] & ~others[other, w]:
+            return False
+    return True
+
+
+@inlined
+def members_of(sets, row, out):
+    """out[:returned] = the places of the bits of sets[row], ascending. O(words + bits)."""
+    count = 0
+    for w in range(sets.shape[1]):
+        rest = sets[row, w]
+        while rest:
+            out[count] = 64 * w + lowest(rest)
+            rest &= rest - ONE
+            count += 1
+    return count
+
+
 @part
 def copy_set(sets, row, others, other):
+    """sets[row] = others[other]. O(words)."""
     for w in range(sets.shape[1]):
         sets[row, w] = others[other, w]
 
 
 @part
 def look_ahead(table, sets, wanted, first, stop, hashes, entries):
-    """The hashes of the next sets, and a touch of what they will look at: first all places of the table, then all sets.
-    Nothing waits for an answer, so the memory serves them together. Returns what it saw, for somebody to use: or the
-    compiler would leave it out."""
+    """Hashes the next sets and touches what they will read: first the places of the table, then the sets, so that
+    memory serves these reads together. Returns what it read: store it, or the compiler drops the reads. O(sets)."""
     mask, seen = np.uint64(table.shape[0] - 1), np.uint64(0)
     for i in range(first, stop):
         hashes[i - first] = hash_set(wanted, i)
@@ -97,8 +119,8 @@ def look_ahead(table, sets, wanted, first, stop, hashes, entries):
 
 @kernel
 def enter_sets(table, sets, used, wanted, out):
-    """out[i] = the number of wanted[i] among the sets, which are `used` so far; unknown ones are appended. Returns how
-    many are used then. There is room for all of them. O(1) each, expected."""
+    """out[i] = the number of wanted[i] among sets[:used]; new ones are appended. Returns how many sets there are then.
+    `sets` must have room for all. O(1) each, expected."""
     hashes, entries = np.empty(AHEAD, np.uint64), np.empty(AHEAD, np.int32)
     for i in range(wanted.shape[0]):
         if i % AHEAD == 0:
@@ -131,20 +153,15 @@ def derive(sets, first, second, truth, out):
 
 @kernel
 def antichain(sets, sizes, first, stop, kept, smaller, keep):
-    """keep[:kept] = the numbers of the sets that contain no other, for those from `first` to `stop`; they come smaller
-    before larger. Returns how many are kept then, and how many of them are smaller than the last set: what the next
-    call begins with. Sets of one size are not compared. O(sets x smaller sets)."""
+    """keep[:kept] = the numbers of the sets that contain no other, for sets[first:stop]; smaller sets come first.
+    Returns (kept, how many of these are smaller than the last set), the start of the next call. Sets of one size are
+    not compared. O(sets x smaller sets)."""
     for i in range(first, stop):
         if i and sizes[i] != sizes[i - 1]:
             smaller = kept
         alone = True
         for k in range(smaller):
-            inside = True
-            for w in range(sets.shape[1]):
-                if sets[keep[k], w] & ~sets[i, w]:
-                    inside = False
-                    break
-            if inside:
+            if is_inside(sets, keep[k], sets, i):
                 alone = False
                 break
         if alone:
@@ -155,25 +172,19 @@ def antichain(sets, sizes, first, stop, kept, smaller, keep):
 
 @kernel
 def refutations(sets, rights, first, stop, kept, keep, useful):
-    """Which sets say something that no larger one says, for those from `first` to `stop`. `sets` come larger before
-    smaller; rights[i] are the right sides that set i refutes. useful[i] = rights[i] without those of every strict
-    superset; keep[:returned] are the numbers of the sets with any, of which `kept` are known. A set all of whose right
-    sides are said by larger ones adds nothing to what those say of still smaller ones, so each set meets only the kept
-    ones. O(sets x kept), less where a set is soon used up.
+    """useful[i] = rights[i], the right sides that set i refutes, without those of its supersets, for sets[first:stop];
+    larger sets come first. keep[:returned] are the numbers of the sets with any left, of which `kept` are from earlier
+    calls. A set whose right sides all occur in larger ones adds nothing for smaller sets, so each set is compared with
+    kept sets only. O(sets x kept sets), less if a set has nothing left early.
     """
-    words, width = sets.shape[1], rights.shape[1]
+    width = rights.shape[1]
     for i in range(first, stop):
         for w in range(width):
             useful[i, w] = rights[i, w]
         left = True
         for k in range(kept):
             larger = keep[k]
-            inside = True
-            for w in range(words):
-                if sets[i, w] & ~sets[larger, w]:
-                    inside = False
-                    break
-            if inside:
+            if is_inside(sets, i, sets, larger):
                 rest = np.uint64(0)
                 for w in range(width):
                     useful[i, w] &= ~rights[larger, w]

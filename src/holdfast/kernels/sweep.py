@@ -2,24 +2,37 @@
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
 
-from holdfast.kernels.compiled import kernel, part
+from holdfast.kernels.compiled import inlined, kernel
 
 LESS, LESS_EQUAL, GREATER, GREATER_EQUAL, DIFFERENT = 0, 1, 2, 3, 4
 _NOBODY = -1
 
 
+class Side(NamedTuple):
+    """The rows of one role, by group and then by `first`, and what is compared, for all rows of the table."""
+
+    rows: Any
+    group: Any  # [row]
+    first: Any  # [row]
+    rank: Any  # [row], from 1 on; or empty
+    last: Any  # [row]
+
+
 @kernel
 def by_group(rows, group, starts, out):
-    """out = the rows by group, otherwise as they are; starts[g] is where group g begins, and moves on. O(rows)."""
+    """out = the rows by group, otherwise in their order; starts[g] is where group g begins, and moves on. O(rows)."""
     for row in rows:
         out[starts[group[row]]] = row
         starts[group[row]] += 1
 
 
-@part
+@inlined
 def passes(a, b, op):
+    """Whether `a op b` holds."""
     if op == LESS:
         return a < b
     if op == LESS_EQUAL:
@@ -31,42 +44,9 @@ def passes(a, b, op):
     return a != b
 
 
-@kernel
-def find_pair(rows_t, rows_s, group_t, group_s, a_t, a_s, b_t, b_s, strict, op):
-    """(t, s) of different rows of one group with t.a <= s.a, or < with `strict`, and t.b op s.b; or (-1, -1). Rows come
-    by group and then by a. Of the rows t before a row s the two least and the two greatest in b are enough: if any of
-    them passes with s, one of these does that is not s itself. O(rows)."""
-    i, j = 0, 0
-    while j < rows_s.shape[0]:
-        group = group_s[rows_s[j]]
-        while i < rows_t.shape[0] and group_t[rows_t[i]] < group:
-            i += 1
-        least = second_least = greatest = second_greatest = _NOBODY
-        while j < rows_s.shape[0] and group_s[rows_s[j]] == group:
-            s = rows_s[j]
-            j += 1
-            while i < rows_t.shape[0] and group_t[rows_t[i]] == group:
-                t = rows_t[i]
-                if a_t[t] > a_s[s] or (strict and a_t[t] == a_s[s]):
-                    break
-                i += 1
-                if least == _NOBODY or b_t[t] < b_t[least]:
-                    least, second_least = t, least
-                elif second_least == _NOBODY or b_t[t] < b_t[second_least]:
-                    second_least = t
-                if greatest == _NOBODY or b_t[t] > b_t[greatest]:
-                    greatest, second_greatest = t, greatest
-                elif second_greatest == _NOBODY or b_t[t] > b_t[second_greatest]:
-                    second_greatest = t
-            for t in (least, second_least, greatest, second_greatest):
-                if t != _NOBODY and t != s and passes(b_t[t], b_s[s], op):
-                    return t, s
-    return np.int64(_NOBODY), np.int64(_NOBODY)
-
-
-@part
+@inlined
 def keep_extremes(extremes, node, t, c_t):
-    """The two rows of a node that are least in c, and the two that are greatest."""
+    """Keeps the two rows of a node that are least in c, and the two that are greatest."""
     if extremes[node, 0] == _NOBODY or c_t[t] < c_t[extremes[node, 0]]:
         extremes[node, 0], extremes[node, 1] = t, extremes[node, 0]
     elif extremes[node, 1] == _NOBODY or c_t[t] < c_t[extremes[node, 1]]:
@@ -78,36 +58,43 @@ def keep_extremes(extremes, node, t, c_t):
 
 
 @kernel
-def find_in_three(rows_t, rows_s, group_t, group_s, a_t, a_s, b_t, b_s, c_t, c_s, strict, strict_b, op, extremes):
-    """As `find_pair`, for t.a <= s.a, t.b <= s.b (each < where strict) and t.c op s.c. b are ranks from 1 on; the rows
-    before are in a binary indexed tree by b, extremes[rank], which is -1 everywhere and left so. O(rows log ranks)."""
-    i, j = 0, 0
+def find_pair(t_side, s_side, strict, strict_rank, op, extremes):
+    """(t, s) of different rows of one group with t.first <= s.first, t.rank <= s.rank (< if strict) and t.last op
+    s.last; or (-1, -1). Without ranks the second comparison is left out.
+
+    Rows come by group and then by `first`. Of the rows t before a row s the two least and the two greatest in `last`
+    are enough: if any of them satisfies the comparison with s, one of these does that is not s itself. They are kept in
+    a binary indexed tree over the ranks, extremes[rank], without ranks extremes[1]; it is -1 everywhere and left so.
+    O(rows log ranks).
+    """
+    rows_t, rows_s, i, j = t_side.rows, s_side.rows, 0, 0
+    ranked = t_side.rank.shape[0] > 0
     while j < rows_s.shape[0]:
-        group = group_s[rows_s[j]]
-        while i < rows_t.shape[0] and group_t[rows_t[i]] < group:
+        group = s_side.group[rows_s[j]]
+        while i < rows_t.shape[0] and t_side.group[rows_t[i]] < group:
             i += 1
         first = i
-        while j < rows_s.shape[0] and group_s[rows_s[j]] == group:
+        while j < rows_s.shape[0] and s_side.group[rows_s[j]] == group:
             s = rows_s[j]
             j += 1
-            while i < rows_t.shape[0] and group_t[rows_t[i]] == group:
+            while i < rows_t.shape[0] and t_side.group[rows_t[i]] == group:
                 t = rows_t[i]
-                if a_t[t] > a_s[s] or (strict and a_t[t] == a_s[s]):
+                if t_side.first[t] > s_side.first[s] or (strict and t_side.first[t] == s_side.first[s]):
                     break
                 i += 1
-                node = b_t[t]
+                node = t_side.rank[t] if ranked else 1
                 while node < extremes.shape[0]:
-                    keep_extremes(extremes, node, t, c_t)
+                    keep_extremes(extremes, node, t, t_side.last)
                     node += node & -node
-            node = b_s[s] - 1 if strict_b else b_s[s]
+            node = 1 if not ranked else s_side.rank[s] - 1 if strict_rank else s_side.rank[s]
             while node > 0:
                 for k in range(4):
                     t = extremes[node, k]
-                    if t != _NOBODY and t != s and passes(c_t[t], c_s[s], op):
+                    if t != _NOBODY and t != s and passes(t_side.last[t], s_side.last[s], op):
                         return t, s
                 node -= node & -node
-        for k in range(first, i):
-            node = b_t[rows_t[k]]
+        for k in range(first, i if ranked else min(i, first + 1)):
+            node = t_side.rank[rows_t[k]] if ranked else 1
             while node < extremes.shape[0]:
                 extremes[node, :] = _NOBODY
                 node += node & -node

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from holdfast.kernels.compiled import kernel, part
+from holdfast.kernels.compiled import inlined, kernel, part
 from holdfast.kernels.hashing import hash_bytes
 from holdfast.kernels.sets import ones
 
@@ -20,6 +20,7 @@ _BLOCK = 64
 
 @part
 def same_bytes(left, left_start, right, right_start, length):
+    """Whether two stretches of bytes are equal. O(length)."""
     for i in range(length):
         if left[left_start + i] != right[right_start + i]:
             return False
@@ -32,10 +33,19 @@ def shift_of(slots):
     return np.uint64(64) - np.uint64(ones(np.uint64(slots.shape[0] - 1)))
 
 
+@inlined
+def free_from(slots, at):
+    """The first free slot from a place on. O(1), expected."""
+    mask = np.uint64(slots.shape[0] - 1)
+    while slots[at] != _ZERO:
+        at = (at + _ONE) & mask
+    return at
+
+
 @part
 def look_ahead(data, offsets, first, stop, slots, ends, stored, hashes, met):
-    """Hashes a block of strings and touches what they will look at, so that the memory serves them together. Returns
-    what it saw, for somebody to use: or the compiler would leave it out."""
+    """Hashes a block of strings and touches what they will read, so that memory serves these reads together. Returns
+    what it read: store it, or the compiler drops the reads. O(bytes)."""
     shift = shift_of(slots)
     for i in range(first, stop):
         hashes[i - first] = hash_bytes(data, offsets[i], offsets[i + 1])
@@ -100,24 +110,17 @@ def encode_strings(data, offsets, valid, null, slots, stored, ends, size, out):
 @kernel
 def rebuild_slots(slots, stored, ends, size):
     """Fills zeroed slots with the first `size` strings of the store. O(bytes)."""
-    mask, shift = np.uint64(slots.shape[0] - 1), shift_of(slots)
-    begin = np.int64(0)
+    shift, begin = shift_of(slots), np.int64(0)
     for code in range(size):
         value = hash_bytes(stored, begin, ends[code])
-        at = value >> shift
-        while slots[at] != _ZERO:
-            at = (at + _ONE) & mask
-        slots[at] = (value & _HIGH) | np.uint64(code + 1)
+        slots[free_from(slots, value >> shift)] = (value & _HIGH) | np.uint64(code + 1)
         begin = ends[code]
 
 
 @kernel
 def move_slots(slots, larger):
     """Fills a larger table, zeroed, with the slots of another. O(slots), and near to one another."""
-    mask, shift = np.uint64(larger.shape[0] - 1), shift_of(larger)
+    shift = shift_of(larger)
     for i in range(slots.shape[0]):
         if slots[i] != _ZERO:
-            at = slots[i] >> shift
-            while larger[at] != _ZERO:
-                at = (at + _ONE) & mask
-            larger[at] = slots[i]
+            larger[free_from(larger, slots[i] >> shift)] = slots[i]

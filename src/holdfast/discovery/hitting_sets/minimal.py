@@ -15,7 +15,7 @@ import numpy.typing as npt
 from holdfast.discovery.budget import Budget, spans
 from holdfast.discovery.slices import distinct, numbered
 from holdfast.executors.executor import Cancelled
-from holdfast.kernels.hitting_sets import FOUND, PAUSED, SearchState, all_critical, first_missed, search
+from holdfast.kernels.hitting_sets import FOUND, PAUSED, SearchLimits, SearchState, all_critical, first_missed, search
 from holdfast.kernels.sets import antichain
 from holdfast.rules.masks import Masks, Numbers, among, full, none, pack, sizes, unpack
 
@@ -90,14 +90,15 @@ def _searched(
     roots = np.zeros((1, width), np.uint64) if roots is None else np.ascontiguousarray(roots)
     limit = vertices if most is None else min(most, vertices)
     place = _place(min(max(limit, int(sizes(roots).max(initial=0))), vertices) + 2, columns.shape[1], width)
-    grouped = (np.zeros(0, np.int64), none(vertices), 0)
+    limits = SearchLimits(allowed[0], limit, np.zeros(0, np.int64), none(vertices), 0)
     if groups is not None:
-        grouped = (groups.group_of, groups.members(), vertices if groups.most is None else groups.most)
+        most_groups = vertices if groups.most is None else groups.most
+        limits = limits._replace(group=groups.group_of, members=groups.members(), most_groups=most_groups)
     edges, out = np.ascontiguousarray(edges), np.empty((_ROOM, width), np.uint64)
     found: list[Masks] = []
     steps = max(_FEWEST_STEPS, min(_STEPS, _EDGES // max(1, len(edges))))
     while True:
-        status = search(edges, columns, roots, allowed[0], limit, *grouped, place, out, steps)
+        status = search(edges, columns, roots, limits, place, out, steps)
         found.append(out[: place.at[FOUND]].copy())
         if status != PAUSED or (budget is not None and budget.spent()):
             break

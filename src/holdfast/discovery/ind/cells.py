@@ -66,7 +66,7 @@ class Cells(NamedTuple):
         if self._collides(order, hashes):
             order = np.lexsort((self.attributes, self.numbers, hashes))
         out = Cells.empty(self.size)
-        return out.at(slice(0, sum_cells(order, *self.sealed(), *out))).sealed()
+        return out.at(slice(0, sum_cells(order, self.sealed(), out))).sealed()
 
     def _collides(self, order: Places, hashes: npt.NDArray[np.uint64]) -> bool:
         """Whether different values have the same hash."""
@@ -110,7 +110,7 @@ def merged(runs: Iterable[Cells]) -> Cells:
     while len(rest) > 1:
         a, b = rest.pop(), rest.pop()
         out = Cells.empty(a.size + b.size)
-        made = out.at(slice(0, merge_runs(*a, *b, *out))).sealed()
+        made = out.at(slice(0, merge_runs(a, b, out))).sealed()
         place = next((i for i, run in enumerate(rest) if run.size < made.size), len(rest))
         rest.insert(place, made)
     return rest[0] if rest else Cells.from_arrays({})

@@ -26,6 +26,9 @@ from holdfast.kernels.generator import (
     ONLY_INSERTS,
     PAIRS,
     VALUES,
+    Clusters,
+    GeneratorValues,
+    PairCounts,
     are_known,
     change_cells,
     enter_pairs,
@@ -123,16 +126,17 @@ class Generator:
         state[AT] = state[MOVES] = 0
         moved, came_from = np.empty(most, np.int64), np.empty(most, np.int64)
         while True:
-            wanted = change_cells(
-                *cells.sealed(),
-                self._values, self.numbers, self.spaces, self.cluster_of, self._counts,
-                self._pair_keys, self._pair_counts,
-                self._cluster_table, self._masks, self._sizes, self._members,
-                moved, came_from, state,
-            )  # fmt: skip
+            wanted = change_cells(cells.sealed(), *self._arrays, moved, came_from, state)
             if wanted == DONE:
                 return moved[: state[MOVES]], came_from[: state[MOVES]]
             (self._more_values if wanted == MORE_VALUES else self._more_pairs if wanted == MORE_PAIRS else self._more)()
+
+    @property
+    def _arrays(self) -> tuple[GeneratorValues, PairCounts, Clusters]:
+        """As kernels take them."""
+        values = GeneratorValues(self._values, self.numbers, self.spaces, self.cluster_of, self._counts)
+        pairs = PairCounts(self._pair_keys, self._pair_counts)
+        return values, pairs, Clusters(self._cluster_table, self._masks, self._sizes, self._members)
 
     @property
     def _dead(self) -> int:
@@ -160,10 +164,7 @@ class Generator:
 
     def _listed(self, values: Numbers) -> Cells:
         out = Cells.empty(int(self._sizes[self.cluster_of[values]].sum()))
-        list_cells(
-            values, self.numbers, self.spaces, self.cluster_of, self._counts, self._pair_keys, self._pair_counts,
-            self._masks, self._sizes, self.only_inserts, *out,
-        )  # fmt: skip
+        list_cells(values, *self._arrays, self.only_inserts, out)
         return out.sealed()
 
     def lacking(self, left: int, right: int, most: int) -> Values:
