@@ -49,15 +49,9 @@ _WORDING_SHARE = 0.7  # of the time that is left; the rest is for printing
 
 
 def discover_command(
-    files: Files,
-    kind: Kinds = None,
-    nulls: DiscoveryNulls = "equal",
-    max_error: MaxError = 0.0,
-    error: Measure = None,
-    max_size: MaxSize = "default",
-    compare: Compare = "typed",
-    cross_columns: CrossColumns = True,
-    evidence: EvidenceOf = "auto",
+    files: Files, kind: Kinds = None, nulls: DiscoveryNulls = "equal", max_error: MaxError = 0.0,
+    error: Measure = None, max_size: MaxSize = "default", compare: Compare = "typed",
+    cross_columns: CrossColumns = True, evidence: EvidenceOf = "auto",
     time_budget: Annotated[
         float,
         typer.Option(help="Seconds for the whole command; then the rules proven so far are shown. 0: no limit."),
@@ -67,13 +61,9 @@ def discover_command(
         int, typer.Option(min=1, help="List at most this many rules of each kind and table.")
     ] = DEFAULT_MOST,
     why: Annotated[bool, typer.Option("--why", help="Give the reasons for the score of each rule.")] = False,
-    key: Key = None,
-    type: Types = None,
-    columns: Columns = None,
-    exclude: Exclude = None,
-    format: Form = Format.TABLE,
-    safe_cells: SafeCells = False,
-) -> None:
+    key: Key = None, type: Types = None, columns: Columns = None, exclude: Exclude = None,
+    format: Form = Format.TABLE, safe_cells: SafeCells = False,
+) -> None:  # fmt: skip
     """Find the rules that hold on tables, or nearly hold.
 
     The kinds of rules are: keys (key), functional dependencies (fd), inclusions (ind), order dependencies (order) and
@@ -84,20 +74,14 @@ def discover_command(
     announce()
     tables = tables_of(files)
     names = list(tables) if isinstance(tables, dict) else [tables.stem]
-    wanted = SearchOptions(
-        tuple(kind or DEFAULT_KINDS),
-        nulls,
-        size_of(max_size),
-        max_error,
-        error,
-        compare,
-        cross_columns=cross_columns,
-        evidence=evidence,
-    )
+    search = SearchOptions(
+        tuple(kind or DEFAULT_KINDS), nulls, size_of(max_size), max_error, error, compare,
+        cross_columns=cross_columns, evidence=evidence,
+    )  # fmt: skip
     choices = Choices(keys_of(key or []), types_of(type or []), columns_of(columns), columns_of(exclude))
     with discovery_bar() as progress:
         budget = Budget(time_budget or None, progress, divided=True)
-        rules = found_within(budget, lambda: EncodedTables.of(tables, choices, budget), wanted, listed=every)
+        rules = found_within(budget, lambda: EncodedTables.of(tables, choices, budget), search, listed=every)
         progress("ranking", 1.0)
         clock = Budget(rules.left, divided=True)
         rules = replace(rules, clock=clock)

@@ -115,7 +115,7 @@ def _explain_row(book: Rulebook, row: int, table: str, limit: int, mask: Mask, f
         for violation in violations:
             _print(console, shown_violation(entry.value, table, violation, mask), whole)
     if not violated:
-        console.print(f"the row violates none of the {counted(len(book.entries), 'checked rule')}", highlight=False)
+        console.print(f"the row violates no rule; {counted(len(book.entries), 'rule')} checked", highlight=False)
 
 
 def _record(violation: Violation, table: str, mask: Mask) -> Record:

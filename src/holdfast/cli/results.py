@@ -16,6 +16,7 @@ from holdfast.cli.output import (
     print_table,
 )  # fmt: skip
 from holdfast.cli.terminal import Console
+from holdfast.rules.wording import counted
 
 
 def print_results(results: list[RuleResult], format: Format, files: list[str], safe_cells: bool) -> None:
@@ -38,7 +39,9 @@ def _print_tables(results: list[RuleResult]) -> None:
     for r in results:
         if r.pairs:
             rows = [{side: str(name) for side, name in _sides(pair).items()} for pair in r.pairs]
-            print_table(console, f"{r.rule}: the first {len(rows)} of {r.count:,}", rows, list(rows[0]))
+            print_table(
+                console, f"{r.rule}: the first {len(rows):,} of {counted(r.count, 'violation')}", rows, list(rows[0])
+            )
 
 
 def _sides(pair: list[Any]) -> Record:

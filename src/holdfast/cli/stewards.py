@@ -126,7 +126,8 @@ def _adopt_now(book: Rulebook) -> None:
     try:
         version = adopt(book)
     except StoreError as error:
-        print(f"holdfast: saved in rules.yml; takes effect with the next batch, because now {error}", file=sys.stderr)
+        message = f"saved in rules.yml; takes effect with the next batch (the rulebook cannot be written now: {error})"
+        print(f"holdfast: {message}", file=sys.stderr)
         return
     if version is not None:
         print(f"version {version} checks {counted(len(book.entries), 'rule')}")

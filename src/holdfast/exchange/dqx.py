@@ -51,9 +51,8 @@ def _function(contract: Contract, entry: RuleEntry, key: tuple[str, ...]) -> tup
     names, text = ", ".join(_quoted(c) for c in key), contract.query(entry, "spark")
     if text is None:
         return None
-    data = next(
-        name for i in count() if (name := f"data{i or ''}") not in names + text
-    )  # a name that occurs nowhere else
+    # a placeholder that occurs nowhere else in the query
+    data = next(name for i in count() if (name := f"data{i or ''}") not in names + text)
     placeholder = f"{{{{ {data} }}}}"
     query = contract.query(entry, "spark", lambda t: placeholder if t == contract.table_of(entry) else None)
     failing = f"SELECT {names}, true AS holdfast_fails FROM ({query})"

@@ -147,7 +147,7 @@ class TableMeasures:
         else:
             expected = self._all_pairs * float(np.prod([self._share_equal([column.name]) for column in columns]))
             surprise = self._surprise(expected)
-        reasons = [f"{percent(filled)} of the rows have {'it' if len(columns) == 1 else 'all of them'}"]
+        reasons = [f"{percent(filled)} of the rows have {'a value' if len(columns) == 1 else 'all of its values'}"]
         if len(columns) > 1:
             reasons.append(_by_chance(expected))
         reasons += ["the name looks like that of a key"] if named == 1 else []

@@ -234,7 +234,7 @@ class Snapshot:
                 try:
                     writer.hold()
                 except StoreError as error:
-                    said = f"saved; takes effect with the next batch, because now {error}"
+                    said = f"saved; takes effect with the next batch (the rulebook cannot be written now: {error})"
                 else:
                     adopt(writer)
                     said = "counts from now on"
