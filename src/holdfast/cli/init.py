@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from holdfast.cli.files import columns_of, keys_of, size_of, tables_of, types_of
 from holdfast.cli.options import (
@@ -32,7 +31,7 @@ from holdfast.cli.options import (
 )  # fmt: skip
 from holdfast.cli.output import Record
 from holdfast.cli.progress import announce, discovery_bar, progress_bar
-from holdfast.discover import search
+from holdfast.discover import search as search_tables
 from holdfast.discovery.budget import Progress as SearchProgress
 from holdfast.discovery.search_options import DEFAULT_KINDS, SearchOptions
 from holdfast.ranking.rank import DEFAULT_MOST, Ranked
@@ -57,11 +56,13 @@ def init_command(
     `holdfast rules`.
     """
     announce()
-    search_options: Record = {"nulls": found_nulls, "max_error": max_error, "error": error, "compare": compare}
-    search_options |= {"max_size": size_of(max_size), "cross_columns": cross_columns, "evidence": evidence}
+    search = SearchOptions(
+        kind or (), found_nulls, size_of(max_size), max_error, error, compare,
+        cross_columns=cross_columns, evidence=evidence, only_inserts=only_inserts,
+    )  # fmt: skip
     options: Record = {"key": keys_of(key or []), "types": types_of(type or []), "rule_nulls": nulls}
     options |= {"columns": columns_of(columns), "exclude": columns_of(exclude)}
-    options |= {"keep": keep, "kinds": kind or (), "only_inserts": only_inserts}
+    options |= {"keep": keep, "search": search}
     rule_file = file_of(rule or [], rules)
     accepted = [entry for entry in rule_file if entry.status == ACCEPTED]
     masked = sorted({*rule_file.mask, *(mask or ())})
@@ -69,12 +70,12 @@ def init_command(
         rule_file.set_mask(masked)
     options |= {"mask": masked, "rules": accepted}
     with progress_bar("checking") as progress:
-        book = Rulebook.create(directory, tables_of(files), progress=progress, **options, **search_options)
+        book = Rulebook.create(directory, tables_of(files), progress=progress, **options)
     with book:
         write(directory, rule_file)
         if suggest:
             with deciding(book) as decisions, discovery_bar() as search_progress:
-                best = _suggestions(book, kind or (), search_options, suggest, search_progress)
+                best = _suggestions(book, search, suggest, search_progress)
                 decisions.suggest(best, found_nulls)
         _print_summary(book, directory, bool(kind))
 
@@ -88,14 +89,12 @@ def _print_summary(book: Rulebook, directory: Path, is_following: bool) -> None:
         print(f"{counted(suggested, 'rule')} suggested in {directory}/rules.yml: holdfast rules {directory}")
 
 
-def _suggestions(
-    book: Rulebook, kinds: Sequence[str], search_options: dict[str, Any], most: int, progress: SearchProgress
-) -> list[Ranked]:
+def _suggestions(book: Rulebook, search: SearchOptions, most: int, progress: SearchProgress) -> list[Ranked]:
     """The best rules that the book keeps up to date; if it keeps none, of a search that takes at most a minute."""
-    if kinds:
+    if search.kinds:
         best = book.best(most)
     else:
-        best = search(book.encoded, SearchOptions(DEFAULT_KINDS, **search_options), progress=progress).best(most)
+        best = search_tables(book.encoded, replace(search, kinds=DEFAULT_KINDS), progress=progress).best(most)
     return [r for r in best if not (isinstance(r.rule, KeyRule) and _is_declared_key(r.rule, book))]
 
 

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
+from holdfast.discovery.search_options import SEARCH_KEYWORDS, SearchOptions
 from holdfast.errors import ReadError
 from holdfast.pipeline.environment import expanded
 from holdfast.rulebook import DEFAULT_KEEP
@@ -242,6 +243,11 @@ class Pipeline(_Model):
     keep: int = Field(DEFAULT_KEEP, ge=1)
     sinks: list[Sink] = []
     mask: list[str] = Field([], description="Columns whose values messages, alerts, reports and pages do not show.")
+
+    @property
+    def search(self) -> SearchOptions:
+        """The rules that are discovered and maintained."""
+        return SearchOptions(**{name: getattr(self, name) for name in SEARCH_KEYWORDS})
 
     @model_validator(mode="after")
     def _fits(self) -> Self:

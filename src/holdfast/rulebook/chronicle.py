@@ -1,4 +1,4 @@
-"""What a rulebook wrote down: a record for each version, rules that came and went, rows that were kept apart."""
+"""The logs of a rulebook: a record for each version, rules added and removed, quarantined rows."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ _QUARANTINE = pa.schema(
 
 
 class Chronicle:
-    """Three logs that only grow, and which batches of which sources they have."""
+    """Three logs that only grow, and the batches of each source that they contain."""
 
     def __init__(self) -> None:
-        self.log, self.rules, self.apart = Log(), Log(), Log()
+        self.log, self.rules, self.quarantine = Log(), Log(), Log()
         self._seen: dict[str, dict[str | int, str | None]] = {}  # batches of each source, and their offsets
         self._highest: dict[str, int] = {}  # of each source's integer batch ids
 
@@ -44,16 +44,16 @@ class Chronicle:
         return int(self.log.records[-1]["version"]) if self.log.records else 0
 
     def add(self, step: Step) -> None:
-        """One more version."""
+        """Adds a version."""
         self.log.append(step.record)
         if step.bad is not None:
-            self.apart.merge(step.bad)
+            self.quarantine.merge(step.bad)
         if step.rules is not None:
             self.rules.merge(step.rules)
         self._note_batch(step.record)
 
     def note_all(self) -> None:
-        """After the logs were read."""
+        """Notes the batches of all versions, after the logs were read."""
         for record in self.log.records:
             self._note_batch(record)
 
@@ -65,7 +65,7 @@ class Chronicle:
                 self._highest[source] = max(batch, self._highest.get(source, batch))
 
     def next_batch(self, source: str) -> int:
-        """The number that follows the last one of a source."""
+        """The number that follows the last batch of a source."""
         return self._highest.get(source, 0) + 1
 
     def last_offsets(self, source: str) -> str | None:
@@ -73,7 +73,7 @@ class Chronicle:
         return next(reversed(self._seen[source].values())) if self._seen.get(source) else None
 
     def knows(self, source: str, batch: str | int, offsets: str | None = None) -> bool:
-        """Whether this batch was applied already; an error where it was made of something else then."""
+        """Whether this batch was applied already; an error if it was made of something else then."""
         before = self._seen.get(source, {}).get(batch)
         if offsets is not None and before is not None and before != offsets:
             raise ChangeRefused(
@@ -98,9 +98,7 @@ class Chronicle:
         return pa.Table.from_pylist(rows, schema=_HISTORY)
 
     def rule_history(self) -> pa.Table:
-        """The rules that came and went, oldest first, with the two rows that decided: of a rule that went a pair that
-        violates it, of one that came a pair that did, until a row of it was deleted. Rows by name, as JSON. At most
-        a thousand for each table and version; `history` counts all."""
+        """The rules added and removed, oldest first, with the two rows that decided; rows by name, as JSON."""
         rows = [
             r
             | {"batch": str(r["batch"])}
@@ -110,8 +108,9 @@ class Chronicle:
         return pa.Table.from_pylist(rows, schema=_RULE_HISTORY)
 
     def quarantined(self) -> pa.Table:
-        """The rows that were kept apart, with the reason; their values as JSON."""
+        """The quarantined rows with the reason; their values as JSON."""
         rows = [
-            r | {"batch": str(r["batch"]), "values": json.dumps(r["values"], default=str)} for r in self.apart.records
+            r | {"batch": str(r["batch"]), "values": json.dumps(r["values"], default=str)}
+            for r in self.quarantine.records
         ]
         return pa.Table.from_pylist(rows, schema=_QUARANTINE)

@@ -1,4 +1,4 @@
-"""What a batch tells the world, as one Arrow table that the store keeps until every sink has it."""
+"""The events of a batch for sinks: one Arrow table, which the store keeps until every sink has received it."""
 
 from __future__ import annotations
 
@@ -21,32 +21,33 @@ VIOLATIONS = pa.schema(
 )
 
 
-def violation_events(found: BatchViolations, entries: Sequence[RuleEntry]) -> pa.Table:
-    """The violations that came and went, a row each: rows by name, as JSON. Where there were too many to list, one row
-    has their number and no names."""
-    parts = [part for i, entry in enumerate(entries) for part in _of_rule(found, i, entry)]
+def violation_events(violations: BatchViolations, entries: Sequence[RuleEntry]) -> pa.Table:
+    """A row for each violation added or removed, with row names as JSON. If there are too many to list, one row has
+    their number and no names."""
+    parts = [part for i, entry in enumerate(entries) for part in _events_of_rule(violations, i, entry)]
     table = pa.concat_tables(parts) if parts else VIOLATIONS.empty_table()
     return table.set_column(0, "sequence", pa.array(np.arange(table.num_rows)))
 
 
-def _of_rule(found: BatchViolations, number: int, entry: RuleEntry) -> Iterator[pa.Table]:
-    mine = found.by_rule[number]
-    for change, listed, count in ((REMOVED, mine.removed, mine.count_removed), (ADDED, mine.added, mine.count_added)):
+def _events_of_rule(violations: BatchViolations, number: int, entry: RuleEntry) -> Iterator[pa.Table]:
+    delta = violations.by_rule[number]
+    sides = ((REMOVED, delta.removed, delta.count_removed), (ADDED, delta.added, delta.count_added))
+    for change, listed, count in sides:
         if count:
-            t, s = _named(listed) if listed is not None else (pa.nulls(1, pa.string()), pa.nulls(1, pa.string()))
+            t, s = _row_names(listed) if listed is not None else (pa.nulls(1, pa.string()), pa.nulls(1, pa.string()))
             texts = [pa.repeat(pa.scalar(x), len(t)) for x in (entry.id, entry.rule, entry.severity, change)]
             counts = pa.repeat(pa.scalar(1 if listed is not None else count, pa.int64()), len(t))
             yield pa.Table.from_arrays([pa.nulls(len(t), pa.int64()), *texts, t, s, counts], schema=VIOLATIONS)
 
 
-def _named(listed: Listed) -> tuple[pa.Array, pa.Array]:
+def _row_names(listed: Listed) -> tuple[pa.Array, pa.Array]:
     table = listed.table.combine_chunks()
     t = names_as_json(table.column("t"))
     return t, names_as_json(table.column("s")) if "s" in table.column_names else pa.nulls(len(t), pa.string())
 
 
 def names_as_json(names: pa.ChunkedArray) -> pa.Array:
-    """What rows are called, as JSON texts."""
+    """Row names as JSON texts."""
     if pa.types.is_integer(names.type):
         return pc.cast(names, pa.string()).combine_chunks()
     return pa.array([json.dumps(name, default=str) for name in names.to_pylist()], pa.string())

@@ -293,7 +293,7 @@ class RulebookReader:
 
     def quarantine_records(self) -> list[Record]:
         """The log records of the quarantined rows."""
-        return list(self._ready().state.chronicle.apart.records)
+        return list(self._ready().state.chronicle.quarantine.records)
 
     def next_batch(self, source: str) -> int:
         """The number that follows the last batch of a source."""

@@ -84,7 +84,7 @@ class BookState:
             self.values.merge(step.values)
 
     def _growing(self) -> dict[str, TextDictionary | Log | Runs]:
-        logs = {LOG: self.chronicle.log, QUARANTINE: self.chronicle.apart, RULES: self.chronicle.rules}
+        logs = {LOG: self.chronicle.log, QUARANTINE: self.chronicle.quarantine, RULES: self.chronicle.rules}
         states: dict[str, TextDictionary | Log | Runs] = {WORDS: self.dictionary, **logs}
         return states if self.values is None else states | {VALUES: self.values}
 
