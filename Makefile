@@ -5,7 +5,7 @@ HOLDFAST_DATA ?= ../shared/data
 PYTEST := $(BIN)/python -m pytest
 export HOLDFAST_DATA
 
-.PHONY: help setup demo test lint types imports tests test-bounds test-long test-data test-tools test-connectors mutants bench schema reference lock clean
+.PHONY: help setup demo test lint types imports tests test-bounds test-long test-data test-tools test-connectors mutants bench docs examples schema reference wheel lock clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -65,12 +65,22 @@ schema: setup  ## rewrite the published JSON Schemas under docs/schema
 	$(BIN)/python -c "import json; from holdfast.pipeline.config import json_schema; print(json.dumps(json_schema(), indent=2))" \
 		> docs/schema/pipeline.schema.json
 
-reference: setup  ## rewrite docs/reference.md from the program's own help
-	$(BIN)/python scripts/reference.py > docs/reference.md
+docs:  ## build the documentation site into site/, with tools of its own under .tools/docs
+	$(PYTHON) scripts/docs.py
 
-lock:  ## rewrite requirements.lock (needs uv)
+examples: setup  ## run the notebooks under examples/ and write their outputs into them
+	$(BIN)/python scripts/examples.py
+
+reference: setup  ## rewrite docs/reference.md from the program's own help, and the outputs in docs/index.md
+	$(BIN)/python scripts/reference.py > docs/reference.md
+	$(BIN)/python scripts/transcripts.py
+
+wheel:  ## build the wheel and the source archive into dist/, then try the wheel in an environment of its own
+	$(PYTHON) scripts/wheel.py
+
+lock:  ## rewrite requirements.lock and requirements-docs.lock (needs uv)
 	scripts/lock.sh
 
 clean:  ## remove what set-up and tests made
-	rm -rf .venv .tools .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks build dist
+	rm -rf .venv .tools .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks build dist site
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -22,12 +22,12 @@ def command_text(name: str, command: Any) -> str:
     arguments = [p for p in command.params if p.param_type_name == "argument"]
     options = [p for p in command.params if p.param_type_name == "option" and p.name != "help"]
     usage = " ".join([f"holdfast {name}", *(["[OPTIONS]"] if options else []), *(_placeholder(a) for a in arguments)])
-    lines = [f"### holdfast {name}", "", (command.help or "").strip(), "", f"    {usage}", ""]
+    lines = [f"### holdfast {name}", "", _text((command.help or "").strip()), "", f"    {usage}", ""]
     rows = [(_placeholder(a), a.help or "", "") for a in arguments]
     rows += [(", ".join(f"`{o}`" for o in (*p.opts, *p.secondary_opts)), p.help or "", _default(p)) for p in options]
     if rows:
         lines += ["| | | default |", "|---|---|---|"]
-        lines += [f"| {left} | {_cell(text)} | {_cell(default)} |" for left, text, default in rows]
+        lines += [f"| {_cell(left)} | {_cell(text)} | {_cell(default)} |" for left, text, default in rows]
     return "\n".join([*lines, ""])
 
 
@@ -44,7 +44,14 @@ def _default(parameter: Any) -> str:
 
 
 def _cell(text: str) -> str:
-    return " ".join(text.split()).replace("|", "\\|")
+    """Text in a cell of a table: one line, in which a bar ends nothing."""
+    return _text(" ".join(text.split())).replace("|", "\\|")
+
+
+def _text(text: str) -> str:
+    """Text that Markdown does not take for a tag; what stands in backticks is as it is."""
+    parts = text.split("`")
+    return "`".join(part if number % 2 else part.replace("<", "&lt;") for number, part in enumerate(parts))
 
 
 def schema_text(schema: dict[str, Any], title: str, names: list[str]) -> str:

@@ -14,7 +14,17 @@ import typer.main
 from holdfast.cli.main import app
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+PAGES = sorted(
+    [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/*.md"), *ROOT.glob(".github/**/*.md")]
+)
+
+
+def script(name: str):
+    """A module of scripts/, which is no package."""
+    spec = importlib.util.spec_from_file_location(name, ROOT / "scripts" / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def test_the_readme_example_runs(tmp_path, monkeypatch, capsys):
@@ -42,10 +52,7 @@ def test_files_that_the_documentation_names_exist():
 
 def test_every_command_and_option_is_documented():
     """The reference is made from the program; the kinds of rules and the pages of the tutorial are written."""
-    spec = importlib.util.spec_from_file_location("reference", ROOT / "scripts" / "reference.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    assert (ROOT / "docs" / "reference.md").read_text() == module.reference(), "run `make reference`"
+    assert (ROOT / "docs" / "reference.md").read_text() == script("reference").reference(), "run `make reference`"
     group = typer.main.get_command(app)
     for name, command in group.commands.items():
         assert command.help, name
@@ -68,11 +75,12 @@ def test_make_targets_that_the_documentation_names_exist():
         assert set(re.findall(r"`make ([a-z-]+)`", page.read_text())) <= targets
 
 
-def test_no_registry_is_named_and_the_lock_is_hashed():
-    lock = (ROOT / "requirements.lock").read_text()
+@pytest.mark.parametrize(("name", "least"), [("requirements.lock", 50), ("requirements-docs.lock", 30)])
+def test_no_registry_is_named_and_the_lock_is_hashed(name, least):
+    lock = (ROOT / name).read_text()
     assert "://" not in lock and "--index" not in lock and "--find-links" not in lock
     entries = re.split(r"\n(?=[A-Za-z0-9])", lock.strip())
-    assert all("--hash=sha256:" in entry for entry in entries) and len(entries) > 50
+    assert all("--hash=sha256:" in entry for entry in entries) and len(entries) > least
 
 
 def test_nothing_names_the_wrong_distribution():
@@ -86,3 +94,40 @@ def test_nothing_names_the_wrong_distribution():
     assert found == {}
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert project["name"] == "holdfast-data" and project["scripts"] == {"holdfast": "holdfast.cli.main:run"}
+
+
+def test_tables_of_the_reference_have_three_cells():
+    for line in (ROOT / "docs" / "reference.md").read_text().splitlines():
+        if line.startswith("|"):
+            assert len(re.findall(r"(?<!\\)\|", line)) == 4, line
+
+
+def test_the_landing_page_shows_what_the_commands_print():
+    page = (ROOT / "docs" / "index.md").read_text()
+    assert page.count("$ holdfast ") >= 4
+    assert script("transcripts").written(page) == page, "run `make reference`"
+
+
+def test_every_page_is_in_the_navigation_of_the_site():
+    navigation = set(re.findall(r": ([\w/-]+\.md)$", (ROOT / "mkdocs.yml").read_text(), flags=re.M))
+    written = {str(page.relative_to(ROOT / "docs")) for page in ROOT.glob("docs/**/*.md")}
+    assert {page for page in written if not page.startswith("decisions/")} <= navigation  # those are listed by the site
+    assert navigation - written == {"contributing.md", "changes.md", "security.md"}  # made from files of the root
+
+
+def test_workflows_run_targets_that_exist_on_the_pythons_that_are_promised():
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), flags=re.M))
+    workflow = (ROOT / ".github" / "workflows" / "ci.yml").read_text()
+    named = set(re.findall(r"run: make ([a-z-]+)", workflow))
+    assert {"setup", "lint", "types", "imports", "tests", "wheel", "docs"} <= named <= targets
+    (matrix,) = re.findall(r"python: \[(.*)\]", workflow)
+    classifiers = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["classifiers"]
+    assert re.findall(r"3\.\d+", matrix) == [c.split()[-1] for c in classifiers if "Python :: 3." in c]
+
+
+def test_nothing_that_tools_leave_behind_is_committed():
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False).stdout.split(
+        "\n"
+    )
+    left = (".schemathesis/", ".hypothesis/", ".tools/", ".venv", "site/", "dist/", "artifacts/", "spark-warehouse/")
+    assert [name for name in listed if name.startswith(left) or "__pycache__" in name] == []
