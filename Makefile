@@ -3,6 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 HOLDFAST_DATA ?= ../shared/data
 PYTEST := $(BIN)/python -m pytest
+PARALLEL := -n logical --maxprocesses 4 --dist worksteal
 export HOLDFAST_DATA
 
 .PHONY: help setup demo test lint types imports tests test-bounds test-long test-data test-tools test-connectors mutants bench docs examples schema reference wheel lock clean
@@ -28,8 +29,9 @@ types:
 imports:
 	$(BIN)/lint-imports
 
-tests:
-	$(PYTEST) -m "not long and not tools and not connectors"
+tests:  # those on Spark share one session, and so one process
+	$(PYTEST) $(PARALLEL) -m "not spark and not long and not tools and not connectors"
+	$(PYTEST) -m "spark and not long and not tools and not connectors" tests
 
 test-bounds: setup  ## tests of the kernels with every array index checked
 	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=.bounds-numba-cache $(PYTEST) -k "not data" \

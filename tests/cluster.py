@@ -71,6 +71,15 @@ def _wait_for(port: int) -> None:
     raise TimeoutError("the master does not answer")
 
 
+def _wait_for_results(shared: Path, count: int) -> None:
+    """Until a job has written so many results; it has more to write."""
+    for _ in range(6000):
+        if len(list(shared.glob("job-*/out-*"))) >= count:
+            return
+        time.sleep(0.01)
+    raise TimeoutError("the job writes nothing")
+
+
 def session_on(address: str):
     conf = {"spark.executor.memory": "1g", "spark.executor.cores": "1", "spark.task.maxFailures": "8"}
     return local_session(address, conf)
@@ -96,11 +105,11 @@ def main() -> None:
         killed: list[str] = []
 
         def kill() -> None:
-            time.sleep(1.5)
+            _wait_for_results(Path(shared), 1)
             for process in _executors()[:1]:
                 os.kill(process, signal.SIGKILL)
                 killed.append("executor")
-            time.sleep(1.5)
+            _wait_for_results(Path(shared), 4)
             workers[0].kill()
             killed.append("worker")
 

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import os
+import sys
+from functools import cache, partial
 from pathlib import Path
 
 import pytest
+import typer.main
 from hypothesis import HealthCheck, Phase, settings
+
+from holdfast.discovery.budget import Budget
+from tests.clock import Ticking
 
 ROOT = Path(__file__).resolve().parent.parent
 CONNECT = os.environ.get("HOLDFAST_SPARK") == "connect"
+LOOKS_AFTER = 400  # at the clock, once time is up: each search of each table looks some times before it gives up
 CASES = int(os.environ.get("HOLDFAST_CASES", "0"))
+typer.main.get_command = cache(typer.main.get_command)  # to build all commands takes longer than to run most of them
 _QUIET = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
 settings.register_profile("holdfast", deadline=None, suppress_health_check=_QUIET, print_blob=True)
 settings.register_profile("mutants", settings.get_profile("holdfast"), phases=[Phase.explicit, Phase.generate])
@@ -20,6 +28,14 @@ settings.load_profile(os.environ.get("HOLDFAST_PROFILE", "holdfast"))
 def cases(count: int) -> int:
     """How many random cases a law gets: `count`, or what HOLDFAST_CASES says (make test-long)."""
     return CASES or count
+
+
+@pytest.fixture
+def ticking(monkeypatch) -> Ticking:
+    """The clock of `discover`, on which each look takes a millisecond."""
+    clock = Ticking(0.001)
+    monkeypatch.setattr(sys.modules["holdfast.discover"], "Budget", partial(Budget, clock=clock))
+    return clock
 
 
 @pytest.fixture(scope="session")

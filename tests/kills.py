@@ -2,9 +2,9 @@
 
 Without Spark the process dies at a random elementary operation of the disk: between a file and the manifest, inside the
 publication, while old versions are removed, between the manifest and a sink, inside a sink. With Spark it is `holdfast
-watch`, killed with its JVM at a random moment. After each kill the rulebook is that of a version of a run that nothing
-disturbed, and the rules in its files are those of its rows. At the end rules, violations, history and sinks must be
-those of that run.
+watch`, killed with its JVM when it has made a random number of files. After each kill the rulebook is that of a version
+of a run that nothing disturbed, and the rules in its files are those of its rows. At the end rules, violations, history
+and sinks must be those of that run.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from holdfast.pipeline.stream import Follower, make_book
 from holdfast.store.disk import Disk
 
 BATCHES = 30
+OPERATIONS, FILES = 30, 8  # of a batch, about
 STREAM = orders(300, 5)
 SIZES = {"key": 2, "fd": 2, "ind": 2}
 
@@ -128,9 +129,9 @@ def require_whole(home: Path, expected: dict) -> None:
 
 def run_killed(file: Path, choose: random.Random, kills: int, expected: dict, *, spark: bool, batches: int) -> int:
     """Runs until the stream is done, killing at most so often; how often it came to that."""
-    killed, operations = 0, batches * 30
+    killed, most = 0, batches * (FILES if spark else OPERATIONS)
     while True:
-        limit = None if killed >= kills else choose.randrange(operations) if not spark else choose.uniform(4, 14)
+        limit = None if killed >= kills else choose.randrange(most)
         done = _run_spark(file, limit) if spark else _run_process(file, limit)
         if done:
             return killed
@@ -146,7 +147,8 @@ def _run_process(file: Path, limit: int | None) -> bool:
     return done.returncode == 0
 
 
-def _run_spark(file: Path, limit: float | None) -> bool:
+def _run_spark(file: Path, limit: int | None) -> bool:
+    """Runs `holdfast watch`; kills it when it has made so many files."""
     command = [
         str(Path(sys.executable).parent / "holdfast"),
         "watch",
@@ -156,17 +158,25 @@ def _run_spark(file: Path, limit: float | None) -> bool:
         "--fail-on",
         "none",
     ]
-    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
-    process = subprocess.Popen(command, start_new_session=True, text=True, **quiet)
-    try:
-        _, errors = process.communicate(timeout=limit)
-    except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.communicate()
-        return False
-    if process.returncode != 0:
-        raise SystemExit(f"holdfast watch ended with {process.returncode}: {errors}")
+    before, made = _files(file.parent), set[tuple[str, str]]()
+    with (file.parent / "errors.txt").open("w+") as errors:
+        process = subprocess.Popen(command, start_new_session=True, stdout=subprocess.DEVNULL, stderr=errors)
+        while process.poll() is None:
+            made |= _files(file.parent) - before  # some are removed later
+            if limit is not None and len(made) >= limit:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+                return False
+            time.sleep(0.002)
+        if process.returncode != 0:
+            errors.seek(0)
+            raise SystemExit(f"holdfast watch ended with {process.returncode}: {errors.read()}")
     return True
+
+
+def _files(home: Path) -> set[tuple[str, str]]:
+    """The files of a rulebook and its sinks."""
+    return {(at, name) for part in ("book", "told") for at, _, names in os.walk(home / part) for name in names}
 
 
 def check(kills: int, *, spark: bool, seed: int, most_per_stream: int = 12, batches: int = BATCHES) -> tuple[int, int]:

@@ -1,4 +1,8 @@
-"""Hypothesis strategies: schemas, tables, rules and change sequences that are small, dense and nasty."""
+"""Hypothesis strategies: schemas, tables, rules and change sequences that are small, dense and nasty.
+
+Strategies that depend on a column or a schema are made once for each (`cache`): Hypothesis takes longer to make and
+validate a strategy than to draw from it.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,7 @@ import math
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from functools import lru_cache
 
 import pyarrow as pa
 from hypothesis import strategies as st
@@ -16,6 +21,8 @@ from holdfast.rules.predicate import Cell, Compare, Constant, IsNull
 from holdfast.rules.rule import Dc, Fd, Ind, Key, Marked, Order
 from holdfast.table.kind import Kind
 from holdfast.table.schema import Column, Schema
+
+cache = lru_cache(maxsize=256)  # a run of many cases sees very many schemas
 
 POLICIES = ("equal", "distinct", "sql")
 
@@ -47,6 +54,7 @@ def pool(column: Column) -> list[object]:
     return POOLS[column.kind]
 
 
+@cache
 def columns(name: str, kinds: tuple[Kind, ...] = tuple(Kind)) -> st.SearchStrategy[Column]:
     def build(kind: Kind, scale: int) -> Column:
         return Column(name, kind, scale if kind is Kind.DECIMAL else 0)
@@ -54,22 +62,35 @@ def columns(name: str, kinds: tuple[Kind, ...] = tuple(Kind)) -> st.SearchStrate
     return st.builds(build, st.sampled_from(kinds), st.sampled_from((0, 1, 2)))
 
 
+@cache
+def _names(least: int, most: int) -> st.SearchStrategy[list[str]]:
+    return st.lists(st.sampled_from(NAMES), min_size=least, max_size=most, unique=True)
+
+
+@cache
 @st.composite
 def schemas(draw: st.DrawFn, least: int = 1, most: int = 4, kinds: tuple[Kind, ...] = tuple(Kind)) -> Schema:
-    names = draw(st.lists(st.sampled_from(NAMES), min_size=least, max_size=most, unique=True))
+    names = draw(_names(least, most))
     return Schema(tuple(draw(columns(name, kinds)) for name in names))
 
 
+@cache
 def values(column: Column) -> st.SearchStrategy[object]:
     few = st.sampled_from(pool(column)[:3])
     return st.one_of(few, st.none(), st.sampled_from(pool(column)))
 
 
+@cache
+def _row(schema: Schema) -> st.SearchStrategy[dict[str, object]]:
+    return st.fixed_dictionaries({c.name: values(c) for c in schema.columns})
+
+
+@cache
 def rows_of(schema: Schema, most: int = 8) -> st.SearchStrategy[list[dict[str, object]]]:
-    row = st.fixed_dictionaries({c.name: values(c) for c in schema.columns})
-    return st.lists(row, max_size=most)
+    return st.lists(_row(schema), max_size=most)
 
 
+@cache
 @st.composite
 def tables(draw: st.DrawFn, **limits: int) -> tuple[Schema, list[dict[str, object]]]:
     schema = draw(schemas(**{k: v for k, v in limits.items() if k in ("least", "most")}))
@@ -89,22 +110,36 @@ def narrow_type(column: Column) -> pa.DataType:
 # --- rules ---------------------------------------------------------------------------------------------------
 
 
+@cache
+def _one_of(things: tuple[Column | Op | str, ...]) -> st.SearchStrategy[Column | Op | str]:
+    return st.sampled_from(things)
+
+
+@cache
+def _some_of(names: tuple[str, ...], least: int = 0) -> st.SearchStrategy[list[str]]:
+    return st.lists(st.sampled_from(names), min_size=least, unique=True)
+
+
+@cache
 def _ops(column: Column) -> st.SearchStrategy[Op]:
     return st.sampled_from(tuple(Op) if column.kind.ordered else (Op.EQ, Op.NE))
 
 
+@cache
 @st.composite
 def keys(draw: st.DrawFn, schema: Schema) -> Key:
-    return Key(frozenset(draw(st.lists(st.sampled_from(schema.names), min_size=1, unique=True))))
+    return Key(frozenset(draw(_some_of(tuple(schema.names), 1))))
 
 
+@cache
 @st.composite
 def fds(draw: st.DrawFn, schema: Schema) -> Fd:
-    right = draw(st.sampled_from(schema.names))
-    left = draw(st.lists(st.sampled_from(schema.names), unique=True))
+    right = draw(_one_of(tuple(schema.names)))
+    left = draw(_some_of(tuple(schema.names)))
     return Fd(frozenset(left) - {right}, right)
 
 
+@cache
 @st.composite
 def orders(draw: st.DrawFn, schema: Schema) -> Order:
     names = draw(st.permutations(schema.names))
@@ -112,28 +147,30 @@ def orders(draw: st.DrawFn, schema: Schema) -> Order:
 
     def marked(name: str) -> Marked:
         ordered = schema.column(name).kind.ordered
-        return Marked(name, draw(st.sampled_from((Op.EQ, Op.LT, Op.LE, Op.GT, Op.GE) if ordered else (Op.EQ,))))
+        return Marked(name, draw(_one_of((Op.EQ, Op.LT, Op.LE, Op.GT, Op.GE) if ordered else (Op.EQ,))))
 
     return Order(frozenset(marked(n) for n in names[1:count]), marked(names[0]))
 
 
+@cache
 @st.composite
 def predicates(draw: st.DrawFn, schema: Schema, rows: tuple[str, ...] = ("t", "s")) -> Compare | IsNull:
-    column = draw(st.sampled_from(schema.columns))
-    cell = Cell(draw(st.sampled_from(rows)), column.name)
+    column = draw(_one_of(schema.columns))
+    cell = Cell(draw(_one_of(rows)), column.name)
     choice = draw(
-        st.sampled_from(("pair", "pair", "cross", "literal", "null") if "s" in rows else ("cross", "literal", "null"))
+        _one_of(("pair", "pair", "cross", "literal", "null") if "s" in rows else ("cross", "literal", "null"))
     )
     if choice == "null":
         return IsNull(cell, draw(st.booleans()))
     if choice == "literal":
         return Compare(cell, draw(_ops(column)), Constant.of(draw(literals(column))))
-    others = [c for c in schema.columns if c.kind.group == column.kind.group]
-    other = column if choice == "pair" else draw(st.sampled_from(others))
-    right = Cell({"t": "s", "s": "t"}[cell.row] if choice == "pair" else draw(st.sampled_from(rows)), other.name)
+    others = tuple(c for c in schema.columns if c.kind.group == column.kind.group)
+    other = column if choice == "pair" else draw(_one_of(others))
+    right = Cell({"t": "s", "s": "t"}[cell.row] if choice == "pair" else draw(_one_of(rows)), other.name)
     return Compare(cell, draw(_ops(column)), right)
 
 
+@cache
 def literals(column: Column) -> st.SearchStrategy[object]:
     if column.kind.group == "numbers":
         return st.sampled_from(
@@ -144,9 +181,15 @@ def literals(column: Column) -> st.SearchStrategy[object]:
     return st.sampled_from(pool(column))
 
 
+@cache
+def _conjunctions(schema: Schema, rows: tuple[str, ...], most: int) -> st.SearchStrategy[list[Compare | IsNull]]:
+    return st.lists(predicates(schema, rows), min_size=1, max_size=most)
+
+
+@cache
 @st.composite
 def dcs(draw: st.DrawFn, schema: Schema) -> Dc:
-    found = draw(st.lists(predicates(schema), min_size=1, max_size=4))
+    found = draw(_conjunctions(schema, ("t", "s"), 4))
     try:
         return Dc(frozenset(found))
     except RuleError:  # a contradiction, or a cell compared with itself
@@ -154,14 +197,16 @@ def dcs(draw: st.DrawFn, schema: Schema) -> Dc:
         return Dc(frozenset({Compare(Cell("t", name), Op.EQ, Cell("s", name))}))
 
 
+@cache
 @st.composite
 def one_row_filters(draw: st.DrawFn, schema: Schema) -> frozenset[Compare | IsNull]:
     try:
-        return Dc(frozenset(draw(st.lists(predicates(schema, ("t",)), min_size=1, max_size=2)))).predicates
+        return Dc(frozenset(draw(_conjunctions(schema, ("t",), 2)))).predicates
     except RuleError:
         return frozenset()
 
 
+@cache
 def pair_rules(schema: Schema) -> st.SearchStrategy[Key | Fd | Order | Dc]:
     return st.one_of(keys(schema), fds(schema), orders(schema), dcs(schema))
 
@@ -187,8 +232,9 @@ class Step:
     inserts: list[dict[str, object]]
 
 
+@cache
 def steps(schema: Schema, most: int = 4) -> st.SearchStrategy[Step]:
-    row = st.fixed_dictionaries({c.name: values(c) for c in schema.columns})
+    row = _row(schema)
     return st.builds(
         Step,
         st.lists(st.integers(0, 20), max_size=most),
@@ -197,5 +243,6 @@ def steps(schema: Schema, most: int = 4) -> st.SearchStrategy[Step]:
     )
 
 
+@cache
 def histories(schema: Schema, length: int = 5) -> st.SearchStrategy[list[Step]]:
     return st.lists(steps(schema), min_size=1, max_size=length)

@@ -28,22 +28,11 @@ from holdfast.ranking.rank import NOT_ALL_RANKED
 from holdfast.rules.plain import plain_minimal, plain_within
 from holdfast.table.options import Choices
 from tests import naive
-from tests.conftest import cases
+from tests.clock import Ticking
+from tests.conftest import LOOKS_AFTER, cases
 
 KINDS = ("key", "fd", "ind", "order", "dc")
 SMALL = {"key": 3, "fd": 3, "order": 2, "dc": 2, "ind": 1}
-LOOKS_AFTER = 400  # at the clock, once time is up: each search of each table looks some times before it gives up
-
-
-class Ticking:
-    """A clock on which each look takes a second."""
-
-    def __init__(self):
-        self.looks = 0
-
-    def __call__(self):
-        self.looks += 1
-        return float(self.looks)
 
 
 @contextmanager

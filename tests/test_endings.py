@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import signal
 import subprocess
@@ -15,11 +16,16 @@ import pytest
 from holdfast import Rulebook
 
 WITHOUT = """
-import sys
-for name in sys.argv[1].split(","):
-    sys.modules[name] = None
-from holdfast.cli.main import status_of
-sys.exit(status_of(sys.argv[2:]))
+import json, os, sys
+import numba, pyarrow.parquet, pydantic, rich, sqlglot, typer  # once for all cases; each has a process of its own
+for number, (missing, command) in enumerate(json.load(sys.stdin)):
+    if not os.fork():
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        os.dup2(os.open(f"{sys.argv[1]}/{number}", os.O_WRONLY | os.O_CREAT), 2)
+        sys.modules[missing] = None
+        from holdfast.cli.main import status_of
+        os._exit(status_of(command))
+    print(os.waitstatus_to_exitcode(os.wait()[1]), flush=True)
 """
 PIPELINE = """
 name: p
@@ -41,24 +47,36 @@ def place(tmp_path_factory):
     return home
 
 
+MISSING = [
+    ("pyspark", ["watch", "p.yml", "--once"], "spark"),
+    ("pyspark", ["check", "t.parquet", "--rule", "a -> b", "--on", "spark"], "spark"),
+    ("pyspark", ["demo", "--rows", "100", "--batches", "1"], "spark"),
+    ("uvicorn", ["serve", "book", "--port", "0"], "ui"),
+    ("fastapi", ["serve", "book", "--port", "0"], "ui"),
+    ("jinja2", ["report", "book"], "ui"),
+    ("altair", ["report", "book"], "ui"),
+]
+
+
+@pytest.fixture(scope="module")
+def endings(place, tmp_path_factory) -> list[tuple[int, str]]:
+    """Exit status and stderr of each command without what it needs."""
+    errors = tmp_path_factory.mktemp("errors")
+    cases = [(missing, command) for missing, command, _ in MISSING]
+    run = [sys.executable, "-c", WITHOUT, str(errors)]
+    done = subprocess.run(run, input=json.dumps(cases), cwd=place, capture_output=True, text=True, check=True)
+    return [(int(line), (errors / str(number)).read_text()) for number, line in enumerate(done.stdout.split())]
+
+
 @pytest.mark.parametrize(
-    ("missing", "command", "extra"),
-    [
-        ("pyspark", ["watch", "p.yml", "--once"], "spark"),
-        ("pyspark", ["check", "t.parquet", "--rule", "a -> b", "--on", "spark"], "spark"),
-        ("pyspark", ["demo", "--rows", "100", "--batches", "1"], "spark"),
-        ("uvicorn", ["serve", "book", "--port", "0"], "ui"),
-        ("fastapi", ["serve", "book", "--port", "0"], "ui"),
-        ("jinja2", ["report", "book"], "ui"),
-        ("altair", ["report", "book"], "ui"),
-    ],
+    ("number", "extra"),
+    [(number, extra) for number, (_, _, extra) in enumerate(MISSING)],
+    ids=[f"{command[0]} without {missing}" for missing, command, _ in MISSING],
 )
-def test_a_missing_extra_is_one_line_with_the_command_that_brings_it(place, missing, command, extra):
-    command = [str(place / part) if part in ("p.yml", "t.parquet", "book") else part for part in command]
-    run = [sys.executable, "-c", WITHOUT, missing, *command]
-    done = subprocess.run(run, capture_output=True, text=True, check=False)
-    lines = [line for line in done.stderr.splitlines() if "compiling the kernels" not in line]
-    assert done.returncode == 2 and len(lines) == 1, done.stderr
+def test_a_missing_extra_is_one_line_with_the_command_that_brings_it(endings, number, extra):
+    status, errors = endings[number]
+    lines = [line for line in errors.splitlines() if "compiling the kernels" not in line]
+    assert status == 2 and len(lines) == 1, errors
     assert lines[0].startswith("holdfast: ") and lines[0].endswith(f"pip install 'holdfast-data[{extra}]'")
 
 

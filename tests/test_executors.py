@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 
 import numpy as np
@@ -14,7 +13,7 @@ from holdfast.arrays import to_buffer
 from holdfast.discovery.fd.agree_sets import AgreeSets
 from holdfast.errors import HoldfastError
 from holdfast.executors.executor import Block, Bucket, Cancellation, Cancelled, load, parts_of
-from holdfast.executors.threads import ThreadExecutor
+from holdfast.executors.threads import _AHEAD, ThreadExecutor
 from tests.conftest import cases
 
 EXECUTORS = {"one thread": ThreadExecutor(workers=1), "four threads": ThreadExecutor(workers=4)}
@@ -97,11 +96,15 @@ def test_progress_grows_to_one():
 
 def test_cancellation_takes_effect_between_blocks():
     cancellation, done = Cancellation(), []
-    executor = ThreadExecutor(workers=2, cancellation=cancellation, progress=done.append)
-    threading.Timer(0.1, cancellation.cancel).start()
+
+    def progress(share):
+        done.append(share)
+        if len(done) == 3:
+            cancellation.cancel()
+
     with pytest.raises(Cancelled):
-        executor.map(slow, [Block({"x": np.array([i])}) for i in range(500)], {})
-    assert 0 < len(done) < 100
+        ThreadExecutor(2, progress, cancellation).map(slow, [Block({"x": np.array([i])}) for i in range(500)], {})
+    assert 3 <= len(done) <= 3 + 2 * _AHEAD
 
 
 def test_an_error_in_a_block_is_raised(executor):

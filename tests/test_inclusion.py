@@ -41,7 +41,8 @@ from holdfast.table.schema import Column, Schema
 from holdfast.table.text_form import text_form
 from tests import laws, naive
 from tests import strategies as hs
-from tests.conftest import CASES, cases
+from tests.conftest import CASES, LOOKS_AFTER, cases
+from tests.disks import UNSYNCED
 
 KIND_GROUPS = {"integer": "n", "decimal": "n", "float": "n", "date": "d", "timestamp": "d", "boolean": "b", "text": "t"}
 
@@ -321,7 +322,7 @@ def test_inclusions_follow_the_rows(form, tmp_path_factory, data):
     types = {n: {"a": "text", "b": "text"} for n in model}
     book = hf.Rulebook.create(
         path, tables, kinds=("ind",), key={"r": "id", "s": "id"}, types=types, memory_budget=budget, compare=compare,
-        max_size=most,
+        max_size=most, disk=UNSYNCED,
     )  # fmt: skip
     known, number = set(), 0
     for _ in range(data.draw(st.integers(1, 5))):
@@ -344,7 +345,7 @@ def test_inclusions_follow_the_rows(form, tmp_path_factory, data):
         out = book.apply(change)
         if durable and data.draw(st.booleans()):
             book.close()
-            book = hf.Rulebook.open(path, memory_budget=budget)
+            book = hf.Rulebook.open(path, UNSYNCED, memory_budget=budget)
         database = {n: [{"id": k, "a": a, "b": b} for k, (a, b) in rows.items()] for n, rows in model.items()}
         groups = {(n, c): "n" if c == "id" and compare == "typed" else "t" for n in model for c in ("id", "a", "b")}
         if compare == "text":
@@ -366,7 +367,7 @@ def test_only_inserts_find_the_same(tmp_path_factory, data):
     path = tmp_path_factory.mktemp("book") / "book" if data.draw(st.booleans()) else None
     types = {n: {"a": "text", "b": "text"} for n in ("r", "s")}
     tables = {n: _frame({}) for n in types}
-    book = hf.Rulebook.create(path, tables, kinds=("ind",), types=types, only_inserts=True)
+    book = hf.Rulebook.create(path, tables, kinds=("ind",), types=types, only_inserts=True, disk=UNSYNCED)
     rows = {n: {} for n in types}
     for number in range(data.draw(st.integers(1, 4))):
         name = data.draw(st.sampled_from(["r", "s"]))
@@ -375,7 +376,7 @@ def test_only_inserts_find_the_same(tmp_path_factory, data):
         book.apply(hf.Change(inserts=_frame(new), table=name))
         if path is not None and data.draw(st.booleans()):
             book.close()
-            book = hf.Rulebook.open(path)
+            book = hf.Rulebook.open(path, UNSYNCED)
         fresh = hf.discover({n: _frame(some) for n, some in rows.items()}, ("ind",), types=types)
         assert book.rules() == fresh
 
@@ -521,12 +522,13 @@ def test_a_search_that_has_no_time_says_nothing():
     assert told[-1] == ("comparing values", 1.0)
 
 
-def test_a_search_for_wide_inclusions_ends_in_time():
+def test_a_search_for_wide_inclusions_ends_in_time(ticking):
     """Sixty columns of the same few values: far too many candidates."""
     rng = np.random.default_rng(0)
     table = pa.table({f"c{i}": rng.integers(0, 3, 200) for i in range(60)})
     rules = hf.discover({"t": table}, ("ind",), max_size=None, time_budget=1.0)
     assert not rules.complete and "time budget of 1 s" in rules.limits and len(rules) >= 60 * 59
+    assert ticking.looks <= 1000 + LOOKS_AFTER
 
 
 def _frame(rows):

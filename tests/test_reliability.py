@@ -26,11 +26,18 @@ def test_a_kill_with_spark():
     assert done == 1
 
 
+@pytest.fixture(scope="module")
+def calm(tmp_path_factory):
+    """The answer of a stream that nothing disturbs."""
+    home = tmp_path_factory.mktemp("calm") / "calm"
+    kills.follow(kills.prepare(home), None)
+    return kills.answer(home)
+
+
 @pytest.mark.parametrize("at", [3, 8, 21, 34])
-def test_a_full_disk_stops_the_stream_which_goes_on_when_there_is_room(tmp_path, monkeypatch, at):
+def test_a_full_disk_stops_the_stream_which_goes_on_when_there_is_room(calm, tmp_path, monkeypatch, at):
     """ENOSPC at one write of the stream, of whichever file that is."""
-    calm, full = kills.prepare(tmp_path / "calm"), kills.prepare(tmp_path / "full")
-    kills.follow(calm, None)
+    full = kills.prepare(tmp_path / "full")
     write, left = Disk.write, [at]
 
     def failing(self, path, data):
@@ -49,7 +56,7 @@ def test_a_full_disk_stops_the_stream_which_goes_on_when_there_is_room(tmp_path,
             kills.take_all(follower, full)
         follower.book.close()
     kills.follow(full, None)
-    assert kills.answer(tmp_path / "full") == kills.answer(tmp_path / "calm")
+    assert kills.answer(tmp_path / "full") == calm
 
 
 @pytest.mark.long

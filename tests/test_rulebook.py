@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from holdfast import Change, ChangeRefused, HoldfastError, Rulebook, SchemaError, ValueRefused, read_feed
 from tests import naive
 from tests.conftest import cases
+from tests.disks import UNSYNCED
 
 
 def people(*rows: tuple) -> pa.Table:
@@ -585,7 +586,7 @@ def test_a_column_that_widens_is_the_column_it_would_have_been(batches, durable)
         home = Path(name)
         base = pa.table({"id": [0, 1], "a": [1, 2], "b": [2, 2]})
         rules = ["a -> b", "not(t.a > t.b)", "key(a)", "{a <} -> b <="]
-        options = {"key": "id", "rules": rules, "kinds": ("key", "fd", "ind", "order"), "max_size": 2}
+        options = {"key": "id", "rules": rules, "kinds": ("key", "fd", "ind", "order"), "max_size": 2, "disk": UNSYNCED}
         wide = Rulebook.create(None, base, types={"a": "decimal(5)", "b": "decimal(5)"}, **options)
         book = Rulebook.create(home / "book" if durable else None, base, **options)
         for number, rows in enumerate(batches):
@@ -596,7 +597,7 @@ def test_a_column_that_widens_is_the_column_it_would_have_been(batches, durable)
                 some.apply(feeds)
             if durable:
                 book.close()
-                book = Rulebook.open(home / "book")
+                book = Rulebook.open(home / "book", UNSYNCED)
             assert book.found().texts() == wide.found().texts()
             for rule in rules:
                 assert book.violations(rule).equals(wide.violations(rule))

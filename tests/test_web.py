@@ -198,7 +198,7 @@ def test_a_decision_while_another_process_writes(tmp_path):
         assert [e.rule for e in book.entries] == ["zip -> code"]
 
 
-def wait_for(test, seconds: float = 20) -> None:
+def wait_for(test, seconds: float = 60) -> None:
     until = time.monotonic() + seconds
     while not test():
         assert time.monotonic() < until, "it did not come in time"
@@ -397,7 +397,7 @@ def test_a_mistake_in_the_rule_file_does_not_stop_the_pages(tmp_path):
             )
             wait_for(lambda: got(address, "api/rules?search=nowhere")["total"] == 1)
             (place / "rules.yml").write_text("nonsense")
-            time.sleep(0.5)
+            assert got(address, "api/rules?search=nowhere")["total"] == 1  # as before
             (place / "rules.yml").write_text("version: 1\nrules:\n  - {rule: zip -> city, owner: ana}\n")
             wait_for(lambda: got(address, f"api/rules/{RULE_ID}")["owner"] == "ana")
             assert ask(address, "")[0] == 200
