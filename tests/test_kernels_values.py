@@ -159,7 +159,10 @@ def test_pairs_by_one_pass(size, ranked):
         strict, strict_rank = bool(seed & 1), bool(seed & 2)
         extremes = np.full((7 if ranked else 2, 4), -1, np.int64)
         op = seed % len(OPS)
-        found = sweep.find_pair(*sides, strict, strict_rank, op, extremes)
+        if ranked:
+            found = sweep.find_in_three(*sides, strict, strict_rank, op, extremes)
+        else:
+            found = sweep.find_pair(*sides, strict, op)
         pairs = may[0][:, None] & may[1] & (group[0][:, None] == group[1]) & OPS[op](last[0][:, None], last[1])
         pairs &= OPS[0 if strict else 1](first[0][:, None], first[1])
         if ranked:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from holdfast.kernels.compiled import inlined, kernel, part
+from holdfast.kernels.handle import int16_1, int32_1, int64_1, uint64_2
 from holdfast.kernels.hashing import mix
 from holdfast.kernels.sets import AHEAD, ONE, bit_of, copy_set, lowest, members_of, ones, place_of
 
@@ -48,13 +49,38 @@ class Clusters(NamedTuple):
     members: Any  # int64[cluster]: values
 
 
+# In kernels a generator is the address of the lines of these arrays (`handle.py`), in this order, and of its state.
+_STATE = np.int64(11)
+
+
+@inlined
+def values_of(work):
+    """The values of a generator."""
+    table, numbers = int32_1(work, np.int64(0)), int64_1(work, np.int64(1))
+    spaces, clusters = int16_1(work, np.int64(2)), int32_1(work, np.int64(3))
+    return GeneratorValues(table, numbers, spaces, clusters, int32_1(work, np.int64(4)))
+
+
+@inlined
+def pairs_of(work):
+    """The pair counts of a generator."""
+    return PairCounts(int64_1(work, np.int64(5)), int32_1(work, np.int64(6)))
+
+
+@inlined
+def clusters_of(work):
+    """The clusters of a generator."""
+    table, masks = int32_1(work, np.int64(7)), uint64_2(work, np.int64(8))
+    return Clusters(table, masks, int64_1(work, np.int64(9)), int64_1(work, np.int64(10)))
+
+
 @part
 def hash_value(number, space):
     """The hash of a value."""
     return mix(np.uint64(number) ^ (np.uint64(space) * _GOLDEN))
 
 
-@part
+@inlined
 def value_place(table, numbers, spaces, number, space, value):
     """The place of a value in the table, or the free one where it belongs, from its hash."""
     mask = np.uint64(table.shape[0] - 1)
@@ -67,7 +93,7 @@ def value_place(table, numbers, spaces, number, space, value):
     return np.int64(at)
 
 
-@part
+@inlined
 def pair_place(keys, key):
     """The place of (value, attribute), or of the first free place for it."""
     mask = np.uint64(keys.shape[0] - 1)
@@ -82,7 +108,7 @@ def pair_place(keys, key):
     return np.int64(at) if free < 0 else free
 
 
-@part
+@inlined
 def neighbour(cluster, attribute, clusters, state):
     """The cluster with one attribute more or less; made if there is none. O(words), expected."""
     masks, used = clusters.masks, state[CLUSTERS]
@@ -108,27 +134,25 @@ def single_of(masks, cluster):
     return np.int64(-1)
 
 
-@part
-def look_ahead(cells, first, stop, values, pairs, sizes, hashes, entries):
-    """Hashes the next cells and touches what they will read, so that memory serves these reads together. O(cells)."""
+@inlined
+def look_ahead(attributes, values, pairs, sizes, hashes, entries):
+    """Touches what the next cells will read, so that memory serves these reads together. O(cells)."""
     mask, pair_mask, seen = np.uint64(values.table.shape[0] - 1), np.uint64(pairs.keys.shape[0] - 1), np.int64(0)
-    for i in range(first, stop):
-        hashes[i - first] = hash_value(cells.numbers[i], cells.spaces[i])
-    for k in range(stop - first):
+    for k in range(attributes.shape[0]):
         entries[k] = values.table[hashes[k] & mask]
-    for k in range(stop - first):
+    for k in range(attributes.shape[0]):
         value = np.int64(entries[k]) - 1
         if value >= 0:
             seen ^= values.numbers[value] ^ values.spaces[value]
             if values.counts.shape[0]:
                 seen ^= values.counts[value]
                 if sizes[values.clusters[value]] > 1:
-                    place = mix(np.uint64((value << _SHIFT) | np.int64(cells.attributes[first + k]))) & pair_mask
+                    place = mix(np.uint64((value << _SHIFT) | np.int64(attributes[k]))) & pair_mask
                     seen ^= pairs.keys[place] ^ pairs.counts[place]
     return seen
 
 
-@part
+@inlined
 def value_of(values, number, space, hashed, state):
     """The number of a value; a new one joins the empty cluster. O(1), expected."""
     at = value_place(values.table, values.numbers, values.spaces, number, space, hashed)
@@ -141,7 +165,7 @@ def value_of(values, number, space, hashed, state):
     return np.int64(values.table[at]) - 1
 
 
-@part
+@inlined
 def add_amount(value, attribute, amount, values, pairs, clusters, state):
     """Adds an amount of a value to an attribute; returns the cluster that the value has then. O(1), expected."""
     before, counts = np.int64(values.clusters[value]), values.counts
@@ -175,18 +199,21 @@ def add_amount(value, attribute, amount, values, pairs, clusters, state):
 
 
 @kernel
-def change_cells(cells, values, pairs, clusters, moved, moved_from, state):
+def change_cells(work, numbers, spaces, attributes, amounts, moved, moved_from):
     """Adds amounts (negative: takes) of values to attributes, from state[AT] on. clusters.members follow; moved[k] are
     the values that changed their cluster, one after the other, and moved_from[k] the cluster they had, unless these are
     empty. With only inserts nothing is counted: counts and pairs stay as they are. Returns DONE, or what needs more
     room: call again. O(1) for each cell, expected."""
+    values, pairs, clusters, state = values_of(work), pairs_of(work), clusters_of(work), int64_1(work, _STATE)
     hashes, entries = np.empty(AHEAD, np.uint64), np.empty(AHEAD, np.int32)
     first = stop = state[AT]
-    while state[AT] < cells.numbers.shape[0]:
+    while state[AT] < numbers.shape[0]:
         i = state[AT]
         if i == stop:
-            first, stop = i, min(i + AHEAD, cells.numbers.shape[0])
-            state[SEEN] = look_ahead(cells, first, stop, values, pairs, clusters.sizes, hashes, entries)
+            first, stop = i, min(i + AHEAD, numbers.shape[0])
+            for k in range(first, stop):
+                hashes[k - first] = hash_value(numbers[k], spaces[k])
+            state[SEEN] = look_ahead(attributes[first:stop], values, pairs, clusters.sizes, hashes, entries)
         if state[VALUES] + 1 >= values.numbers.shape[0]:
             return MORE_VALUES
         if state[PAIRS] + 2 >= (pairs.keys.shape[0] * 5) // 8:
@@ -194,9 +221,9 @@ def change_cells(cells, values, pairs, clusters, moved, moved_from, state):
         if state[CLUSTERS] + 1 >= clusters.masks.shape[0]:
             return MORE_CLUSTERS
         state[AT] += 1
-        value = value_of(values, cells.numbers[i], cells.spaces[i], hashes[i - first], state)
+        value = value_of(values, numbers[i], spaces[i], hashes[i - first], state)
         before = np.int64(values.clusters[value])
-        after = add_amount(value, np.int64(cells.attributes[i]), cells.amounts[i], values, pairs, clusters, state)
+        after = add_amount(value, np.int64(attributes[i]), amounts[i], values, pairs, clusters, state)
         if after == before:
             continue
         if moved.shape[0]:
@@ -208,7 +235,7 @@ def change_cells(cells, values, pairs, clusters, moved, moved_from, state):
     return DONE
 
 
-@part
+@inlined
 def put(pairs, key, count, state):
     """Sets the count of a (value, attribute). O(1), expected."""
     place = pair_place(pairs.keys, key)
@@ -226,9 +253,10 @@ def are_known(cells, cell_spaces, table, numbers, spaces, out):
 
 
 @kernel
-def list_cells(chosen, values, pairs, clusters, only_inserts, out):
+def list_cells(work, chosen, only_inserts, out):
     """Writes the cells of some values, in their order; returns how many. With only inserts each amount is one. O(1) for
     each cell, expected."""
+    values, pairs, clusters = values_of(work), pairs_of(work), clusters_of(work)
     used, members = 0, np.empty(64 * clusters.masks.shape[1], np.int64)
     for i in range(chosen.shape[0]):
         value = chosen[i]

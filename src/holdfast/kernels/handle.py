@@ -105,6 +105,20 @@ def uint8_1(handle, line):
 
 
 @part
+def int16_1(handle, line):
+    """An array of 1 dimension of int16."""
+    at = line_of(handle, line)
+    return carray(_pointer(at[0]), (at[1],), np.int16)
+
+
+@part
+def uint64_2(handle, line):
+    """An array of 2 dimensions of uint64."""
+    at = line_of(handle, line)
+    return carray(_pointer(at[0]), (at[1], at[2]), np.uint64)
+
+
+@part
 def uint64_1(handle, line):
     """An array of 1 dimension of uint64."""
     at = line_of(handle, line)

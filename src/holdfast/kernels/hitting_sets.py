@@ -48,7 +48,7 @@ class SearchLimits(NamedTuple):
     most_groups: int
 
 
-@part
+@inlined
 def choose(depth, edges, state, most):
     """Sets tried[depth]: the allowed vertices of the unmet edge that has fewest of them, or, for the last vertex that
     may be added, those that all unmet edges have. They are no longer allowed. Returns 1 where nothing is unmet, 0
@@ -115,7 +115,7 @@ def start(root, within, edges, columns, state):
     return depth
 
 
-@part
+@inlined
 def add(vertex, depth, columns, state):
     """Sets unmet and twice of depth + 1 for one more vertex. Returns whether all earlier vertices are still critical.
     O(edges / 64 x depth)."""
@@ -133,7 +133,7 @@ def add(vertex, depth, columns, state):
     return True
 
 
-@part
+@inlined
 def keep_to_groups(depth, state, limits):
     """Removes from allowed[depth] what would complete a group and, at the limit of groups, the vertices of all others.
     O(depth^2)."""
@@ -167,7 +167,7 @@ def keep_to_groups(depth, state, limits):
             allowed[depth, w] &= mask
 
 
-@part
+@inlined
 def open_node(depth, edges, limits, state):
     """Applies the limits of groups to a node and chooses what it tries; returns what `choose` does."""
     if limits.group.shape[0]:
@@ -261,26 +261,23 @@ def all_critical(columns, covers, out):
         out[i] = count == 0
 
 
-@inlined
-def meet(columns, vertices, begin, end, met):
-    """met[:end - begin] = the words of edges, from begin to end, that some vertex meets. O(vertices x words)."""
-    met[: end - begin] = 0
-    for k in range(vertices.shape[0]):
-        column = columns[vertices[k], begin:end]
-        for q in range(end - begin):
-            met[q] |= column[q]
-
-
 @kernel
 def first_missed(columns, count, covers, out):
     """out[i] = the first of `count` edges that covers[i] does not meet, or -1. O(covers x vertices x edges / 64), less
     if one comes early."""
-    met, vertices = np.zeros(CHUNK, np.uint64), np.empty(columns.shape[0], np.int64)
+    met = np.zeros(CHUNK, np.uint64)
     for i in range(covers.shape[0]):
-        size, out[i] = members_of(covers, i, vertices), -1
+        out[i] = -1
         for begin in range(0, columns.shape[1], CHUNK):
             end = min(begin + CHUNK, columns.shape[1])
-            meet(columns, vertices[:size], begin, end, met)
+            met[:] = 0
+            for w in range(covers.shape[1]):
+                rest = covers[i, w]
+                while rest:
+                    column = columns[w * 64 + lowest(rest), begin:end]
+                    rest &= rest - ONE
+                    for q in range(end - begin):
+                        met[q] |= column[q]
             for q in range(end - begin):
                 if ~met[q]:
                     edge = 64 * (begin + q) + lowest(~met[q])

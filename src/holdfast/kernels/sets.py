@@ -74,15 +74,6 @@ def place_from(table, sets, wanted, row, value):
 
 
 @inlined
-def is_inside(sets, row, others, other):
-    """Whether sets[row] is a subset of others[other]. O(words)."""
-    for w in range(sets.shape[1]):
-        if sets[row, w] & ~others[other, w]:
-            return False
-    return True
-
-
-@inlined
 def members_of(sets, row, out):
     """out[:returned] = the places of the bits of sets[row], ascending. O(words + bits)."""
     count = 0
@@ -161,7 +152,12 @@ def antichain(sets, sizes, first, stop, kept, smaller, keep):
             smaller = kept
         alone = True
         for k in range(smaller):
-            if is_inside(sets, keep[k], sets, i):
+            inside = True
+            for w in range(sets.shape[1]):
+                if sets[keep[k], w] & ~sets[i, w]:
+                    inside = False
+                    break
+            if inside:
                 alone = False
                 break
         if alone:
@@ -184,7 +180,12 @@ def refutations(sets, rights, first, stop, kept, keep, useful):
         left = True
         for k in range(kept):
             larger = keep[k]
-            if is_inside(sets, i, sets, larger):
+            inside = True
+            for w in range(sets.shape[1]):
+                if sets[i, w] & ~sets[larger, w]:
+                    inside = False
+                    break
+            if inside:
                 rest = np.uint64(0)
                 for w in range(width):
                     useful[i, w] &= ~rights[larger, w]

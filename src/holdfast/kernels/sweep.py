@@ -44,6 +44,43 @@ def passes(a, b, op):
     return a != b
 
 
+@kernel
+def find_pair(t_side, s_side, strict, op):
+    """(t, s) of different rows of one group with t.first <= s.first (< if strict) and t.last op s.last; or (-1, -1).
+
+    Of the rows t before a row s the two least and the two greatest in `last` are enough: if any of them satisfies the
+    comparison with s, one of these does that is not s itself. O(rows).
+    """
+    rows_t, group_t, a_t, _, b_t = t_side
+    rows_s, group_s, a_s, _, b_s = s_side
+    i, j = 0, 0
+    while j < rows_s.shape[0]:
+        group = group_s[rows_s[j]]
+        while i < rows_t.shape[0] and group_t[rows_t[i]] < group:
+            i += 1
+        least = second_least = greatest = second_greatest = _NOBODY
+        while j < rows_s.shape[0] and group_s[rows_s[j]] == group:
+            s = rows_s[j]
+            j += 1
+            while i < rows_t.shape[0] and group_t[rows_t[i]] == group:
+                t = rows_t[i]
+                if a_t[t] > a_s[s] or (strict and a_t[t] == a_s[s]):
+                    break
+                i += 1
+                if least == _NOBODY or b_t[t] < b_t[least]:
+                    least, second_least = t, least
+                elif second_least == _NOBODY or b_t[t] < b_t[second_least]:
+                    second_least = t
+                if greatest == _NOBODY or b_t[t] > b_t[greatest]:
+                    greatest, second_greatest = t, greatest
+                elif second_greatest == _NOBODY or b_t[t] > b_t[second_greatest]:
+                    second_greatest = t
+            for t in (least, second_least, greatest, second_greatest):
+                if t != _NOBODY and t != s and passes(b_t[t], b_s[s], op):
+                    return t, s
+    return np.int64(_NOBODY), np.int64(_NOBODY)
+
+
 @inlined
 def keep_extremes(extremes, node, t, c_t):
     """Keeps the two rows of a node that are least in c, and the two that are greatest."""
@@ -58,43 +95,39 @@ def keep_extremes(extremes, node, t, c_t):
 
 
 @kernel
-def find_pair(t_side, s_side, strict, strict_rank, op, extremes):
-    """(t, s) of different rows of one group with t.first <= s.first, t.rank <= s.rank (< if strict) and t.last op
-    s.last; or (-1, -1). Without ranks the second comparison is left out.
-
-    Rows come by group and then by `first`. Of the rows t before a row s the two least and the two greatest in `last`
-    are enough: if any of them satisfies the comparison with s, one of these does that is not s itself. They are kept in
-    a binary indexed tree over the ranks, extremes[rank], without ranks extremes[1]; it is -1 everywhere and left so.
-    O(rows log ranks).
-    """
-    rows_t, rows_s, i, j = t_side.rows, s_side.rows, 0, 0
-    ranked = t_side.rank.shape[0] > 0
+def find_in_three(t_side, s_side, strict, strict_rank, op, extremes):
+    """As `find_pair`, with t.rank <= s.rank (< if strict_rank) as well. The rows t before a row s are in a binary
+    indexed tree over the ranks, extremes[rank], which is -1 everywhere and left so if there is no pair.
+    O(rows log ranks)."""
+    rows_t, group_t, a_t, b_t, c_t = t_side
+    rows_s, group_s, a_s, b_s, c_s = s_side
+    i, j = 0, 0
     while j < rows_s.shape[0]:
-        group = s_side.group[rows_s[j]]
-        while i < rows_t.shape[0] and t_side.group[rows_t[i]] < group:
+        group = group_s[rows_s[j]]
+        while i < rows_t.shape[0] and group_t[rows_t[i]] < group:
             i += 1
         first = i
-        while j < rows_s.shape[0] and s_side.group[rows_s[j]] == group:
+        while j < rows_s.shape[0] and group_s[rows_s[j]] == group:
             s = rows_s[j]
             j += 1
-            while i < rows_t.shape[0] and t_side.group[rows_t[i]] == group:
+            while i < rows_t.shape[0] and group_t[rows_t[i]] == group:
                 t = rows_t[i]
-                if t_side.first[t] > s_side.first[s] or (strict and t_side.first[t] == s_side.first[s]):
+                if a_t[t] > a_s[s] or (strict and a_t[t] == a_s[s]):
                     break
                 i += 1
-                node = t_side.rank[t] if ranked else 1
+                node = b_t[t]
                 while node < extremes.shape[0]:
-                    keep_extremes(extremes, node, t, t_side.last)
+                    keep_extremes(extremes, node, t, c_t)
                     node += node & -node
-            node = 1 if not ranked else s_side.rank[s] - 1 if strict_rank else s_side.rank[s]
+            node = b_s[s] - 1 if strict_rank else b_s[s]
             while node > 0:
                 for k in range(4):
                     t = extremes[node, k]
-                    if t != _NOBODY and t != s and passes(t_side.last[t], s_side.last[s], op):
+                    if t != _NOBODY and t != s and passes(c_t[t], c_s[s], op):
                         return t, s
                 node -= node & -node
-        for k in range(first, i if ranked else min(i, first + 1)):
-            node = t_side.rank[rows_t[k]] if ranked else 1
+        for k in range(first, i):
+            node = b_t[rows_t[k]]
             while node < extremes.shape[0]:
                 extremes[node, :] = _NOBODY
                 node += node & -node

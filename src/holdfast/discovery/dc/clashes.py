@@ -184,14 +184,17 @@ class Clashes:
         c = predicates[2] if len(predicates) > 2 else None
         rows_t = self._sorted(a.left, may_t, group_t)
         rows_s = rows_t if a.left is a.right and may_t is may_s else self._sorted(a.right, may_s, group_s)
-        ranks, count, last = [nothing[:0], nothing[:0]], 1, b if c is None else c
-        if c is not None:
+        t_side = sweep.Side(rows_t, group_t, _whole(a.left), nothing[:0], _whole(b.left))
+        s_side = sweep.Side(rows_s, group_s, _whole(a.right), nothing[:0], _whole(b.right))
+        if c is None:
+            t, s = sweep.find_pair(t_side, s_side, a.op is Op.LT, _OPS[b.op])
+        else:
             *ranks, count = _ranks(b.left, b.right)
             ranks = [side + 1 if b.op in (Op.LT, Op.LE) else count - side for side in ranks]
-        t_side = sweep.Side(rows_t, group_t, _whole(a.left), ranks[0], _whole(last.left))
-        s_side = sweep.Side(rows_s, group_s, _whole(a.right), ranks[1], _whole(last.right))
-        strict, extremes = (a.op is Op.LT, b.op in (Op.LT, Op.GT)), np.full((count + 1, 4), -1, np.int64)
-        t, s = sweep.find_pair(t_side, s_side, *strict, _OPS[last.op], extremes)
+            t_side = t_side._replace(rank=ranks[0], last=_whole(c.left))
+            s_side = s_side._replace(rank=ranks[1], last=_whole(c.right))
+            strict, extremes = (a.op is Op.LT, b.op in (Op.LT, Op.GT)), np.full((count + 1, 4), -1, np.int64)
+            t, s = sweep.find_in_three(t_side, s_side, *strict, _OPS[c.op], extremes)
         return None if t < 0 else (s, t) if flip else (t, s)
 
     def _members(self, keys: Keys, predicates: Sequence[Predicate]) -> tuple[Bits, Bits]:

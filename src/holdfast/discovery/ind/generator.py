@@ -35,6 +35,7 @@ from holdfast.kernels.generator import (
     enter_values,
     list_cells,
 )
+from holdfast.kernels.handle import Handle
 from holdfast.kernels.sets import enter_sets
 from holdfast.rules.masks import Masks, Numbers, has, unpack, words_for
 from holdfast.table.keys import table_for
@@ -69,6 +70,7 @@ class Generator:
         self._state[CLUSTERS] = 1  # the empty one, of values that nobody has any more
         self._state[ONLY_INSERTS] = only_inserts
         enter_sets(self._cluster_table, self._masks.copy(), 0, self.masks, np.empty(1, np.int64))
+        self._renew_handle()
 
     @property
     def used(self) -> int:
@@ -126,17 +128,17 @@ class Generator:
         state[AT] = state[MOVES] = 0
         moved, came_from = np.empty(most, np.int64), np.empty(most, np.int64)
         while True:
-            wanted = change_cells(cells.sealed(), *self._arrays, moved, came_from, state)
+            wanted = self._handle.call(change_cells, *cells.sealed(), moved, came_from)
             if wanted == DONE:
                 return moved[: state[MOVES]], came_from[: state[MOVES]]
             (self._more_values if wanted == MORE_VALUES else self._more_pairs if wanted == MORE_PAIRS else self._more)()
+            self._renew_handle()
 
-    @property
-    def _arrays(self) -> tuple[GeneratorValues, PairCounts, Clusters]:
-        """As kernels take them."""
+    def _renew_handle(self) -> None:
+        """After an array was replaced."""
         values = GeneratorValues(self._values, self.numbers, self.spaces, self.cluster_of, self._counts)
-        pairs = PairCounts(self._pair_keys, self._pair_counts)
-        return values, pairs, Clusters(self._cluster_table, self._masks, self._sizes, self._members)
+        clusters = Clusters(self._cluster_table, self._masks, self._sizes, self._members)
+        self._handle = Handle([*values, *PairCounts(self._pair_keys, self._pair_counts), *clusters, self._state])
 
     @property
     def _dead(self) -> int:
@@ -164,7 +166,7 @@ class Generator:
 
     def _listed(self, values: Numbers) -> Cells:
         out = Cells.empty(int(self._sizes[self.cluster_of[values]].sum()))
-        list_cells(values, *self._arrays, self.only_inserts, out)
+        self._handle.call(list_cells, values, self.only_inserts, out)
         return out.sealed()
 
     def lacking(self, left: int, right: int, most: int) -> Values:
