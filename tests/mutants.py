@@ -104,7 +104,7 @@ MUTANTS = [
     Mutant("kernels/agree.py", "while used + width > sets.shape[0]:", "while used > sets.shape[0]:", "test_agree.py test_denial.py -k 'many_sets'"),
     Mutant("kernels/hitting_sets.py", "if ~met[q]:", "if ~met[q] and q:", "test_cover.py -k 'some_edges'"),
     Mutant("kernels/near_hitting_sets.py", "                out[i, word] |= bit\n                continue\n", "                continue\n", "test_denial.py -k 'follow'"),
-    Mutant("kernels/sweep.py", "if t_side.first[t] > s_side.first[s] or (strict and t_side.first[t] == s_side.first[s]):", "if t_side.first[t] > s_side.first[s]:", "test_denial.py -k 'clash'"),
+    Mutant("kernels/sweep.py", "if a_t[t] > a_s[s] or (strict and a_t[t] == a_s[s]):", "if a_t[t] > a_s[s]:", "test_denial.py -k 'clash'"),
     Mutant("kernels/sweep.py", "extremes[node, 0], extremes[node, 1] = t, extremes[node, 0]", "extremes[node, 0] = t", "test_denial.py -k 'clash'"),
 ]  # fmt: skip
 
