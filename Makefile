@@ -35,7 +35,7 @@ tests:  # those on Spark share one session, and so one process
 
 test-bounds: setup  ## tests of the kernels with every array index checked
 	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=.bounds-numba-cache $(PYTEST) -k "not data" \
-		$(addprefix tests/,test_kernels.py test_kernels_values.py test_indexes.py test_agree.py test_cover.py test_encode.py test_inclusion.py)
+		$(addprefix tests/,test_kernels.py test_kernels_values.py test_indexes.py test_agree.py test_hitting_sets.py test_encode.py test_inclusion.py)
 
 test-long: test-bounds  ## 10,000-case laws, kills, clusters, browser
 	HOLDFAST_CASES=10000 $(PYTEST) -m "not tools and not connectors" --ignore tests/test_landing.py --ignore tests/test_masks.py

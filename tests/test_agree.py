@@ -437,7 +437,7 @@ def test_the_pair_that_decided(nulls, most_pairs, data):
     for deletes, inserts in data.draw(changes(columns)):
         before, old = rules_of(found, table), dict(table.rows)
         found.update(table.change(deletes, inserts))
-        why, after = DecidingPair(schema, found.came, found.went), rules_of(found, table)
+        why, after = DecidingPair(schema, found.added, found.removed), rules_of(found, table)
         for rules, rows in ((before - after, table.rows), (after - before, old)):
             for rule in rules:
                 ids, dicts = [*rows], [dict(zip(table.names, row, strict=True)) for row in rows.values()]

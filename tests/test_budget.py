@@ -45,8 +45,8 @@ def small_slices():
             "_FEWEST_STEPS": 1,
             "_EDGES": 8,
             "_COMPARED": 8,
-            "_COVERS": 8,
-            "_TURNED": 64,
+            "_TRIED": 8,
+            "_TRANSPOSED": 64,
             "_MANY": 4,
             "_SAMPLE": 2,
         },
@@ -120,7 +120,7 @@ def test_comparing_edges_looks_at_the_clock_as_they_grow():
     clock, before = Ticking(), minimal._COMPARED
     minimal._COMPARED = 100_000
     try:
-        kept = minimal.smallest(edges, Budget(10**6, clock=clock))
+        kept = minimal.minimal_edges(edges, Budget(10**6, clock=clock))
     finally:
         minimal._COMPARED = before
     assert len(kept) > 5000 and clock.looks > 6000 * len(kept) / 2 / 100_000
@@ -301,13 +301,13 @@ def test_csv_tells_on_stderr_and_in_a_column(orders, capsys, monkeypatch):
     assert out.strip() == "id,kind,table,text,error,support,sentence,finished" and "not complete" in err
     from holdfast.discovery.fd.exact import FdRules
 
-    follow = FdRules._follow
+    update_right = FdRules._update_right
 
     def ends(self, right, *others):
-        follow(self, right, *others)
+        update_right(self, right, *others)
         others[-1].ended = "time budget" if right == 2 else None  # with the last right side
 
-    monkeypatch.setattr(FdRules, "_follow", ends)
+    monkeypatch.setattr(FdRules, "_update_right", ends)
     assert status_of(["discover", orders, "--format", "csv", "--all", "--kind", "key", "--kind", "fd"]) == 0
     lines = capsys.readouterr().out.splitlines()[1:]
     assert {line.rsplit(",", 1)[1] for line in lines if ",key," in line} == {"True"}

@@ -56,7 +56,7 @@ def cells(rows, sign=1, columns=range(4)):
     chosen = [(ord(row[c]), c) for row in rows for c in columns]
     numbers, attributes = (np.array(x) for x in zip(*chosen, strict=True))
     size = len(chosen)
-    return Cells.made(numbers, np.zeros(size), attributes, np.full(size, sign))
+    return Cells.of(numbers, np.zeros(size), attributes, np.full(size, sign))
 
 
 def clustering(generator):
@@ -159,7 +159,7 @@ def test_clusters_follow_the_cells(form, data):
             if not known[v, a]:
                 del known[v, a]
         numbers, attributes, amounts = (np.array([p[i] for p in parts], np.int64) for i in range(3))
-        moves = generator.change(Cells.made(numbers, np.zeros(len(parts)), attributes, amounts))
+        moves = generator.change(Cells.of(numbers, np.zeros(len(parts)), attributes, amounts))
         now = {value: tuple(sorted(a for v, a in known if v == value)) for value in {v for v, _ in known}}
         assert clusters_of(generator) == Counter(now.values())
         masks = [tuple(np.flatnonzero(row).tolist()) for row in unpack(moves.masks, 70)]
@@ -180,7 +180,7 @@ def test_clusters_in_buckets_on_spark(spark, tmp_path):
     memory, spread = Generator(70), SpreadGenerator(SparkExecutor(spark, tmp_path), 70, buckets=4)
     first, second = rng.integers(0, 300, (2, 400))
     for sign, numbers in ((1, first), (1, second), (-1, second)):
-        cells = Cells.made(numbers, numbers % 3, ATTRIBUTES * 80, np.full(400, sign))
+        cells = Cells.of(numbers, numbers % 3, ATTRIBUTES * 80, np.full(400, sign))
         one, other = memory.change(cells), spread.change(cells)
         assert sorted(one.values.numbers.tolist()) == sorted(other.values.numbers.tolist())
         assert clusters_of(memory) == clusters_of(spread)
@@ -195,7 +195,7 @@ def test_values_with_the_same_hash(data):
     spaces = data.draw(st.lists(st.integers(0, 3), min_size=1, max_size=12))
     numbers = [(5 ^ (space * golden)) & (2**64 - 1) for space in spaces]
     owners = data.draw(st.lists(st.integers(0, 2), min_size=len(spaces), max_size=len(spaces)))
-    cells = Cells.made(np.array(numbers, np.uint64).view(np.int64), spaces, owners, np.ones(len(spaces)))
+    cells = Cells.of(np.array(numbers, np.uint64).view(np.int64), spaces, owners, np.ones(len(spaces)))
     assert len(set(cells.values.hashes().tolist())) == 1
     half = cells.size // 2
     runs = Runs([cells.at(slice(0, half)).summed().to_arrays(), cells.at(slice(half, None)).summed().to_arrays()])
@@ -211,7 +211,7 @@ def test_finding_values_in_a_large_run():
     """Values that are there, between and beyond; a run from several ranges is whole."""
     rng = np.random.default_rng(1)
     numbers = np.unique(rng.integers(0, 10**9, 200_000))
-    run = Cells.made(numbers, 0 * numbers, 0 * numbers, 0 * numbers + 1).summed()
+    run = Cells.of(numbers, 0 * numbers, 0 * numbers, 0 * numbers + 1).summed()
     runs = Runs([run.at(slice(0, 150_000)).to_arrays(), run.at(slice(150_000, None)).to_arrays()])
     wanted = np.unique(np.concatenate([rng.choice(numbers, 500), rng.integers(0, 10**9, 500)]))
     found = runs.find(Values(wanted, (0 * wanted).astype(np.int16)))
@@ -225,21 +225,21 @@ def test_values_that_nobody_has_are_forgotten():
     generator = Generator(2)
     for first in range(0, 600_000, 100_000):
         numbers = np.arange(first, first + 100_000)
-        generator.change(Cells.made(numbers, 0 * numbers, 0 * numbers, 0 * numbers + 1))
-        generator.change(Cells.made(numbers[1:], 0 * numbers[1:], 0 * numbers[1:], 0 * numbers[1:] - 1))
+        generator.change(Cells.of(numbers, 0 * numbers, 0 * numbers, 0 * numbers + 1))
+        generator.change(Cells.of(numbers[1:], 0 * numbers[1:], 0 * numbers[1:], 0 * numbers[1:] - 1))
     assert generator.used <= 200_010 and generator.clusters() == {(0,): 6}
     kept = Generator(1)
     numbers = np.arange(100_000)
-    kept.change(Cells.made(numbers, 0 * numbers, 0 * numbers, 0 * numbers + 1))
+    kept.change(Cells.of(numbers, 0 * numbers, 0 * numbers, 0 * numbers + 1))
     before = kept.numbers
-    kept.change(Cells.made([7], [0], [0], [1]))
+    kept.change(Cells.of([7], [0], [0], [1]))
     assert kept.numbers is before  # nobody is dead: nothing is made anew
 
 
 def test_only_inserts_count_nothing():
     counted, uncounted = Generator(2), Generator(2, only_inserts=True)
     numbers, owners = np.repeat(np.arange(50_000), 2), np.tile([0, 1], 50_000)
-    cells = Cells.made(numbers, 0 * numbers, owners, 0 * numbers + 1)
+    cells = Cells.of(numbers, 0 * numbers, owners, 0 * numbers + 1)
     for generator in (counted, uncounted):
         generator.change(cells)
         generator.change(cells)
@@ -548,7 +548,7 @@ def test_numbers_meet_across_kinds():
 def test_equal_numbers_of_different_spaces_are_different_values():
     generator = Generator(100)
     numbers, owners = np.tile(np.arange(100), 100), np.repeat(np.arange(100), 100)
-    generator.change(Cells.made(numbers, owners, owners, np.ones(10_000)))
+    generator.change(Cells.of(numbers, owners, owners, np.ones(10_000)))
     assert generator.clusters() == {(i,): 100 for i in range(100)}
 
 

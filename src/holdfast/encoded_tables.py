@@ -1,4 +1,4 @@
-"""Tables as codes, and what can be said of them beside the rules that were searched for."""
+"""Tables as codes, and questions about them: rules about single rows, foreign keys, the rules worth reading."""
 
 from __future__ import annotations
 
@@ -27,59 +27,57 @@ from holdfast.table.schema import Schema
 
 @dataclass(frozen=True)
 class EncodedTables:
-    """Tables as codes. `is_lone`: one table was given without a name, so that rules do not print it."""
+    """Tables as codes. `is_lone`: one table was given without a name, so the rules do not print it."""
 
     rows: Mapping[str, Rows]
     dictionary: TextDictionary
     is_lone: bool
-    unread: tuple[str, ...] = ()  # tables for which a budget left no time
-    _likely: list[list[ForeignKey]] = field(default_factory=list, repr=False)  # once they are known
+    unread: tuple[str, ...] = ()  # tables that were not read because the time budget ran out
+    _likely: list[list[ForeignKey]] = field(default_factory=list, repr=False)  # of `likely_keys`, once searched
 
     @classmethod
     def of(cls, data: Any, choices: Choices, budget: Budget | None = None) -> EncodedTables:
-        """Reads and encodes tables; those that there is no time for are only named. A table is read whole: between
-        tables, and between reading and encoding, the budget is looked at."""
+        """Reads and encodes tables. If the budget runs out, the rest is listed in `unread`; budget checks are between
+        tables."""
         budget, dictionary, rows = budget or Budget(), TextDictionary(), {}
-        budget.tell("reading", 0.0)
+        budget.report("reading", 0.0)
         settled = choices.settle(read_all(data))
         require_narrow({name: options.schema for name, (_, options) in settled.items()})
         for done, (name, (source, options)) in enumerate(settled.items()):
             if budget.spent():
                 break
-            budget.tell("encoding", done / len(settled))
+            budget.report("encoding", done / len(settled))
             rows[name] = _rows_of(name, source, options, dictionary)
         return cls(rows, dictionary, not isinstance(data, Mapping), tuple(name for name in settled if name not in rows))
 
     @property
     def schemas(self) -> dict[str, Schema]:
-        return {name: some.schema for name, some in self.rows.items()}
+        return {name: table.schema for name, table in self.rows.items()}
 
     def row_rules(self, nulls: str, max_error: float, *, ranges: bool = False, budget: Budget | None = None) -> RuleSet:
-        """Rules about single rows of each table; those that there is no time for are noted in the budget."""
-        found = []
-        for name, some in self.rows.items():
-            found.append(
-                rules_of_rows(some.schema, some.codes(), nulls, max_error, ranges=ranges, table=name, budget=budget)
-            )
-        rules = RuleSet.joined(found)
+        """Rules about single rows of each table. If the budget runs out, it gets a note."""
+        rules = RuleSet.joined(
+            rules_of_rows(table.schema, table.codes(), nulls, max_error, ranges=ranges, table=name, budget=budget)
+            for name, table in self.rows.items()
+        )
         return rules.of_lone_table() if self.is_lone else rules
 
     def foreign_keys(
         self,
-        found: Inclusions | None = None,
+        inclusions: Inclusions | None = None,
         most_missing: float = MAX_MISSING,
         budget: Budget | None = None,
     ) -> list[ForeignKey]:
-        """Inclusions that look like foreign keys; none, and a note in the budget, where there is no time to compare."""
+        """Inclusions that look like foreign keys. If the budget runs out, none, and a note in the budget."""
         budget = budget or Budget()
         try:
-            if found is None:
-                found = Inclusions(self.schemas, self.dictionary)
-                found.load({name: some.codes() for name, some in self.rows.items()}, budget)
+            if inclusions is None:
+                inclusions = Inclusions(self.schemas, self.dictionary)
+                inclusions.load({name: table.codes() for name, table in self.rows.items()}, budget)
             budget.check()
-            return suggestions(found, self.rows, most_missing, budget)
+            return suggestions(inclusions, self.rows, most_missing, budget)
         except Cancelled:
-            budget.skip("foreign keys were not looked for")
+            budget.skip("foreign keys were not searched")
             return []
 
     def best(
@@ -91,24 +89,24 @@ class EncodedTables:
         least: float = WORTH_READING,
         budget: Budget | None = None,
     ) -> list[Ranked]:
-        """Of these rules, those that a person finds worth reading; of those that there is time to look at."""
-        tables = {name: TableMeasures(some.schema, some.codes(), nulls) for name, some in self.rows.items()}
+        """The rules that are worth reading, best first. If the budget runs out, among those that were measured."""
+        tables = {name: TableMeasures(table.schema, table.codes(), nulls) for name, table in self.rows.items()}
         keys = self.keys_within(budget) if len(rules.of("ind")) else []
         return rank(rules, tables, keys, weights, most, least, budget)
 
     @property
     def likely_keys(self) -> list[ForeignKey]:
-        """Inclusions between tables that look like foreign keys, the likeliest first; also some that nearly hold."""
+        """Inclusions between tables that look like foreign keys, likeliest first; also some that nearly hold."""
         return self.keys_within()
 
-    def keys_within(self, budget: Budget | None = None, found: Inclusions | None = None) -> list[ForeignKey]:
-        """The same where there is time for them. They are looked for once."""
+    def keys_within(self, budget: Budget | None = None, inclusions: Inclusions | None = None) -> list[ForeignKey]:
+        """The likely keys, if they are found within the budget. They are searched once."""
         if self._likely or len(self.rows) < 2:
             return self._likely[0] if self._likely else []
-        made = self.foreign_keys(found, budget=budget)
+        keys = self.foreign_keys(inclusions, budget=budget)
         if budget is None or budget.ended is None:
-            self._likely.append(made)
-        return made
+            self._likely.append(keys)
+        return keys
 
 
 def _rows_of(name: str, source: Source, options: TableOptions, dictionary: TextDictionary) -> Rows:

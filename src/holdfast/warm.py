@@ -1,4 +1,4 @@
-"""Compiles every kernel once, into the cache: `python -m holdfast.warm`. Does a little of everything."""
+"""Compiles every kernel into the cache, by using every part of the program once: `python -m holdfast.warm`."""
 
 from __future__ import annotations
 
@@ -51,37 +51,37 @@ def warm() -> None:
 
 
 def warm_discovery() -> None:
-    """Follows a few rows with each strategy, as they come and go."""
+    """Updates the rules of a few rows with each strategy, under inserts and deletes."""
     rows = np.array([[1, 1, 2, NULL], [1, 2, 3, 1], [1, 1, 2, 2]])
-    ids, nobody = np.arange(4), (np.arange(0), rows[:, :0])
+    ids, no_rows = np.arange(4), (np.arange(0), rows[:, :0])
     for nulls in ("equal", "sql"):
         for max_error, error in ((0.0, None), (0.1, "g1"), (0.1, "g3")):
-            wanted = SearchOptions(("key", "fd"), nulls, max_error=max_error, error=error)
+            options = SearchOptions(("key", "fd"), nulls, max_error=max_error, error=error)
             for most_pairs in (1e9, -1):
-                table = TableFds(len(rows), wanted, most_pairs=most_pairs)
-                table.update(RowChange(*nobody, ids, rows, *nobody))
+                table = TableFds(len(rows), options, most_pairs=most_pairs)
+                table.update(RowChange(*no_rows, ids, rows, *no_rows))
                 table.update(RowChange(ids[:1], rows[:, :1], ids[:1] + 4, rows[:, :1], ids[1:], rows[:, 1:]))
-                table.update(RowChange(ids[1:2], rows[:, 1:2], *nobody, ids[2:], rows[:, 2:]))
+                table.update(RowChange(ids[1:2], rows[:, 1:2], *no_rows, ids[2:], rows[:, 2:]))
 
-    for columns in (2, 12, 40):  # sets that count by their own place, and of one word and of two
+    for columns in (2, 12, 40):  # sets counted by index, and sets of one and of two words
         schema = Schema(tuple(Column(f"c{i}", Kind.INTEGER) for i in range(columns)))
-        some = np.repeat(rows[:2], columns // 2, axis=0)
-        nobody = np.arange(0), some[:, :0]
-        for how in ("counted", "lean"):
-            for max_error in (0.0, 0.1) if how == "counted" else (0.0,):
-                wanted = SearchOptions(
-                    ("order", "dc"), max_size=1, max_error=max_error, cross_columns=[("c0", "c1")], evidence=how
+        codes = np.repeat(rows[:2], columns // 2, axis=0)
+        no_rows = np.arange(0), codes[:, :0]
+        for kind in ("counted", "lean"):
+            for max_error in (0.0, 0.1) if kind == "counted" else (0.0,):
+                options = SearchOptions(
+                    ("order", "dc"), max_size=1, max_error=max_error, cross_columns=[("c0", "c1")], evidence=kind
                 )
-                evidence = TableDcs(schema, wanted)
-                evidence.update(RowChange(*nobody, ids, some, *nobody))
-                evidence.update(RowChange(ids[:1], some[:, :1], *nobody, ids[1:], some[:, 1:]))
+                evidence = TableDcs(schema, options)
+                evidence.update(RowChange(*no_rows, ids, codes, *no_rows))
+                evidence.update(RowChange(ids[:1], codes[:, :1], *no_rows, ids[1:], codes[:, 1:]))
     edges = np.array([[0b011], [0b110]], np.uint64)
     hitting_sets_after(minimal_hitting_sets(edges, 3), edges[:1], edges[1:], edges[1:], 3)
 
 
 def warm_inclusions() -> None:
-    """Keeps values in files and in buckets."""
-    cells = Cells.made(NUMBERS, 0 * np.array(NUMBERS), np.array(NUMBERS) % 2, 0 * np.array(NUMBERS) + 1)
+    """Keeps the values of inclusions in memory, in files and in buckets."""
+    cells = Cells.of(NUMBERS, 0 * np.array(NUMBERS), np.array(NUMBERS) % 2, 0 * np.array(NUMBERS) + 1)
     memory, runs = Generator(2), Runs()
     memory.load(cells)
     for part in memory.ranges():
@@ -96,7 +96,7 @@ def warm_inclusions() -> None:
 
 
 def is_warm() -> bool:
-    """Whether the largest kernel is in the cache already."""
+    """Whether the largest kernel is in the cache."""
     return is_cached("box_batch.process")
 
 

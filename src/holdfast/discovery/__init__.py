@@ -1,1 +1,1 @@
-"""Finding the rules that hold."""
+"""Finding rules, and keeping them true as rows change."""

@@ -1,4 +1,4 @@
-"""How long a search may take, and who asked it to end."""
+"""How long a search may take, and why it ended."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from dataclasses import dataclass, field, replace
 
 from holdfast.executors.executor import Cancelled
 
-Progress = Callable[[str, float], None]  # what is being done, and the share of it that is done
+Progress = Callable[[str, float], None]  # the current step, and the share of it that is done
 
-_MAX_OF_ONE = 4  # times the equal share
-_MORE, _LEAST_GRACE, _GRACE = 0.05, 0.5, 2.0  # of a budget, but at least and at most so many seconds
+_MAX_SHARES = 4  # one of several like searches gets up to so many equal shares
+_GRACE_SHARE, _LEAST_GRACE, _MOST_GRACE = 0.05, 0.5, 2.0  # a share of the budget; bounds in seconds
 
 
 @dataclass
 class Budget:
-    """A deadline, by the clock. `spent` stays true once it is: what was proven until then is the result. `divided`:
-    whether each of several searches has its share, so that one does not take the time of the others.
+    """A deadline. Once `spent` is true it stays true, and the result is what was proven until then. `divided`: each of
+    several searches gets a share, so that none uses up the time of the others.
 
     >>> Budget(seconds=None).spent(), Budget(seconds=0).spent()
     (False, True)
@@ -25,12 +25,12 @@ class Budget:
 
     seconds: float | None = None
     progress: Progress | None = None
-    ended: str | None = None  # by what: the time budget, an interruption
+    ended: str | None = None  # why: the time budget, an interruption
     divided: bool = False
     clock: Callable[[], float] = time.monotonic
-    whole: Budget | None = None  # that this one is a part of
-    title: str | None = None  # in words, where it is the rest of one
-    skipped: list[str] = field(default_factory=list)  # what was left out for want of time, in words
+    whole: Budget | None = None  # the budget that this one is a part of
+    title: str | None = None  # its name in messages, if it is the rest of another budget
+    skipped: list[str] = field(default_factory=list)  # notes on work that was skipped because the time ran out
     _start: float = field(init=False)
 
     def __post_init__(self) -> None:
@@ -44,47 +44,50 @@ class Budget:
         return self.ended is not None
 
     def check(self) -> None:
-        """Ends work of which nothing counts before it is done."""
+        """Raises `Cancelled` if the budget is spent, for work that has no partial result."""
         if self.spent():
             raise Cancelled(f"the {self.ended} is spent")
 
     def left(self) -> float | None:
-        """The seconds that are left; None where there is no limit."""
+        """The seconds that are left; None: no limit."""
         own = None if self.seconds is None else self.seconds - (self.clock() - self._start)
-        rest = [some for some in (own, self.whole.left() if self.whole is not None else None) if some is not None]
-        return max(0.0, min(rest)) if rest else None
+        of_whole = self.whole.left() if self.whole is not None else None
+        limits = [seconds for seconds in (own, of_whole) if seconds is not None]
+        return max(0.0, min(limits)) if limits else None
 
     def part(self, share: float = 1.0, reserve: float = 0.0) -> Budget:
-        """A share of what is left beside a reserve, for one of several searches; what it does not use, others can."""
+        """A share of the time left, minus a reserve, for one of several searches. The others can use what remains."""
         left = self.left() if self.divided else None
         seconds = None if left is None else max(0.0, left - reserve) * share
         return replace(self, seconds=seconds, ended=None, whole=self)
 
     def for_one_of(self, count: int) -> Budget:
-        """A share for the next of so many searches that are alike. It is larger than that of all: most need little, and
-        it is better to finish some than none."""
-        return self.part(min(1.0, _MAX_OF_ONE / count))
+        """The part of the next of `count` like searches. It is several equal shares: most searches need little, and it
+        is better to finish some than none."""
+        return self.part(min(1.0, _MAX_SHARES / count))
 
     def rest(self) -> Budget:
-        """What is left, for what follows: also where this one was interrupted."""
+        """The time left, for the work that follows, even after an interruption."""
         return replace(self, seconds=self.left(), ended=None, whole=None, title=self._name)
 
     def grace(self) -> Budget:
-        """Time to tell what was proven: what is left, and a little more where that is nothing."""
+        """The time left and a little more, to build the result."""
         top, left = self._top, self.left()
         if left is None and self.ended is None:
             return Budget(clock=self.clock)
-        more = _GRACE if top.seconds is None else min(_GRACE, max(_LEAST_GRACE, _MORE * top.seconds))
+        share = _MOST_GRACE if top.seconds is None else _GRACE_SHARE * top.seconds
+        more = min(_MOST_GRACE, max(_LEAST_GRACE, share))
         return Budget((left or 0.0) + more, clock=self.clock)
 
     def skip(self, what: str) -> None:
-        """Notes what is left out for want of time."""
+        """Notes work that is skipped because the time ran out."""
         if what not in self.skipped:
             self.skipped.append(what)
 
-    def tell(self, what: str, share: float) -> None:
+    def report(self, step: str, share: float) -> None:
+        """Reports progress: the current step and the share of it that is done."""
         if self.progress is not None:
-            self.progress(what, min(share, 1.0))
+            self.progress(step, min(share, 1.0))
 
     @property
     def _name(self) -> str:
@@ -99,7 +102,8 @@ class Budget:
 
 
 def spans(count: int, size: int, budget: Budget | None) -> Iterator[tuple[int, int]]:
-    """(first, stop) of the slices of long work; between two of them the budget is looked at, and ends it."""
+    """(first, stop) of the slices of long work, with a budget check between slices; raises `Cancelled` if it is
+    spent."""
     for first in range(0, count, size):
         if first and budget is not None:
             budget.check()

@@ -33,8 +33,8 @@ class Searched(NamedTuple):
 
 @dataclass(frozen=True)
 class SearchLimits:
-    """Up to how many pairs of rows all are counted (None: the default), and how many bytes the values of inclusions may
-    take in memory."""
+    """The most pairs of a change that are counted, for agree-sets and for evidence (None: the default), and the bytes
+    of memory for the values of inclusions."""
 
     agree_set_pairs: float = MAX_AGREE_SET_PAIRS
     evidence_pairs: float | None = None
@@ -96,8 +96,8 @@ class DatabaseRules:
             rest -= maintainer.share
 
     def _quickest_first(self, rows: Tables) -> list[Maintainer]:
-        """Unary inclusions, keys and FDs, evidence, small tables before large ones; inclusions of several columns come
-        last, since that search alone may not end."""
+        """Unary inclusions, keys and FDs, then evidence, small tables before large ones; inclusions of several columns
+        come last, because their search may take longest."""
 
         def rank(maintainer: Maintainer) -> tuple[int, int]:
             if maintainer.table is None:
@@ -137,17 +137,17 @@ class DatabaseRules:
 
     def rules(self) -> RuleSet:
         """All rules, with their errors."""
-        found = RuleSet.joined(maintainer.rules() for maintainer in self.maintainers)
+        rules = RuleSet.joined(maintainer.rules() for maintainer in self.maintainers)
         by_kind = sorted(self.maintainers, key=lambda m: (m.table is None, isinstance(m, DcMaintainer)))
         how = tuple(text for maintainer in by_kind if (text := maintainer.describe()))
-        return RuleSet(found.blocks, True, self.options.limits, how, found.vacuous)
+        return RuleSet(rules.blocks, True, self.options.limits, how, rules.vacuous)
 
     def run_on(self, executor: Executor | None) -> None:
         for maintainer in self.maintainers:
             maintainer.run_on(executor)
 
     def merge(self, table: str, facts: Arrays) -> None:
-        """Adds facts of a table that another process found; `restore` follows."""
+        """Adds facts of a table that another process found. Call `restore` afterwards."""
         for maintainer in self._of(table):
             maintainer.merge(facts)
 

@@ -1,4 +1,4 @@
-"""Ctrl-C ends a search with what it has proven."""
+"""Ctrl-C ends a search, and its result is what was proven until then."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ INTERRUPTED = "interrupted"
 
 @contextmanager
 def interruptible(budget: Budget, cancellation: Cancellation | None = None, *, again: bool = False) -> Iterator[None]:
-    """Lets the first Ctrl-C end the work with what it has; a second one is raised, and so is the first `again`."""
+    """The first Ctrl-C ends the budget; the second raises `KeyboardInterrupt`. With `again` the first one does."""
 
     def stop(number: int, frame: Any) -> None:
         if again or budget.ended == INTERRUPTED:
@@ -28,8 +28,8 @@ def interruptible(budget: Budget, cancellation: Cancellation | None = None, *, a
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.signal(signal.SIGINT, stop)
+    previous = signal.signal(signal.SIGINT, stop)
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.signal(signal.SIGINT, previous)

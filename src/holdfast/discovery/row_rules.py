@@ -1,7 +1,7 @@
-"""Rules about single rows: columns that are never null, columns of which one is never above the other, ranges.
+"""Rules about single rows: columns that are never null, columns that are always ordered, ranges.
 
-They are denial constraints of one row. Of the ways in which one column may stand to another (`<`, `<=`, `=`) the
-strongest that hold are told, in both directions, and nothing where no row has both values.
+They are denial constraints of one row. For two columns, the strongest of `=`, `<`, `>`, `<=`, `>=` that hold are
+reported, and nothing if no row has both values.
 """
 
 from __future__ import annotations
@@ -36,24 +36,25 @@ def row_rules(
     table: str | None = None,
     budget: Budget | None = None,
 ) -> RuleSet:
-    """The rules that up to this share of the rows violate; with `ranges` also the least and the greatest value of each
-    ordered column. Where the budget is spent, those found until then, and a note in it. O(rows x pairs of ordered
-    columns)."""
+    """The rules that at most `max_error` of the rows violate; with `ranges` also the least and the greatest value of
+    each ordered column. If the budget runs out, those found until then, and a note in the budget. O(rows x pairs of
+    ordered columns)."""
     budget = budget or Budget()
     rows = codes.shape[1]
     most = most_within(max_error, rows)
-    found = list(_never_null(schema, codes, most)) + list(_ordered_pairs(schema, codes, nulls, most, budget))
-    found += _ranges(schema, codes) if ranges else []
-    rules = [Dc(frozenset({p}), table) for p, _ in found] if rows else []
-    made = RuleSet.from_rules(rules, schema.names)
+    forbidden = list(_never_null(schema, codes, most)) + list(_ordered_pairs(schema, codes, nulls, most, budget))
+    forbidden += _ranges(schema, codes) if ranges else []
+    rules = [Dc(frozenset({p}), table) for p, _ in forbidden] if rows else []
+    ruleset = RuleSet.from_rules(rules, schema.names)
     if not max_error or not rules:
-        return made
-    (block,) = made.blocks
-    errors: dict[Rule, float] = {rule: n / rows for rule, (_, n) in zip(rules, found, strict=True)}
+        return ruleset
+    (block,) = ruleset.blocks
+    errors: dict[Rule, float] = {rule: n / rows for rule, (_, n) in zip(rules, forbidden, strict=True)}
     return RuleSet.with_errors(block, np.array([errors[rule] for rule in block]))
 
 
 def _never_null(schema: Schema, codes: Codes, most: int) -> Iterator[tuple[IsNull, int]]:
+    """(predicate, violating rows) of each column that has at most `most` nulls."""
     for i, column in enumerate(schema.columns):
         count = int((codes[i] == NULL).sum())
         if count <= most:
@@ -63,7 +64,7 @@ def _never_null(schema: Schema, codes: Codes, most: int) -> Iterator[tuple[IsNul
 def _ordered_pairs(
     schema: Schema, codes: Codes, nulls: str, most: int, budget: Budget
 ) -> Iterator[tuple[Compare, int]]:
-    """What never holds between two ordered columns of one kind group."""
+    """(predicate, violating rows) of each comparison of two ordered columns that at most `most` rows satisfy."""
     ordered = [i for i, column in enumerate(schema.columns) if column.kind.ordered]
     for a, b in combinations(ordered, 2):
         if budget.spent():
@@ -72,23 +73,23 @@ def _ordered_pairs(
         first, second = schema.columns[a], schema.columns[b]
         if not comparable(first, second) or not (codes[[a, b]] != NULL).all(axis=0).any():
             continue
-        compared, found = common_codes(first, codes[a], second, codes[b]), list[Op]()
+        compared, holding = common_codes(first, codes[a], second, codes[b]), list[Op]()
         for op in _STRONGEST_FIRST:
-            if any(other.implies(op) for other in found):
+            if any(stronger.implies(op) for stronger in holding):
                 continue
             count = int(np.count_nonzero(holds(op.inverse, *compared, nulls)))
             if count <= most:
-                found.append(op)
+                holding.append(op)
                 yield Compare(Cell("t", first.name), op.inverse, Cell("t", second.name)), count
 
 
 def _ranges(schema: Schema, codes: Codes) -> Iterator[tuple[Compare, int]]:
-    """Nothing is below the least value, and nothing above the greatest."""
+    """Predicates that no row satisfies: below the least value, above the greatest value."""
     for i, column in enumerate(schema.columns):
-        known = codes[i][codes[i] != NULL]
-        if column.kind.ordered and len(known):
-            ends = decode_column(column, np.array([known.min(), known.max()]), TextDictionary()).to_pylist()
+        values = codes[i][codes[i] != NULL]
+        if column.kind.ordered and len(values):
+            ends = decode_column(column, np.array([values.min(), values.max()]), TextDictionary()).to_pylist()
             if any(value != value for value in ends):
-                continue  # not a number, which no literal writes
+                continue  # NaN: rules have no literal for it
             for op, value in zip((Op.LT, Op.GT), ends, strict=True):
                 yield Compare(Cell("t", column.name), op, Constant.of(value)), 0

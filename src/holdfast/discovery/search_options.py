@@ -1,4 +1,4 @@
-"""Which rules are searched: one value that goes from the caller to the engine."""
+"""Which rules are searched: one value that is passed from the caller to the engine."""
 
 from __future__ import annotations
 
@@ -89,9 +89,7 @@ class SearchOptions:
         if self.evidence not in ("auto", "counted", "lean"):
             raise HoldfastError(f"evidence is 'auto', 'counted' or 'lean', not {shown(self.evidence)}")
         if self.evidence == "lean" and error and {*OF_EVIDENCE} & {*kinds}:
-            raise HoldfastError(
-                "lean evidence tells rules that hold, not those that nearly hold: max_error needs counts"
-            )
+            raise HoldfastError("lean evidence finds only rules that hold exactly: max_error needs counts")
 
     @cached_property
     def sizes(self) -> dict[str, int | None]:
@@ -125,7 +123,7 @@ class SearchOptions:
         return tuple(f"{kind}: at most {size} {what.get(kind, 'columns')}" for kind, size in sizes)
 
     def to_json(self) -> dict[str, Any]:
-        """The options as JSON values, for the store."""
+        """The options as a JSON object, with a size for each kind."""
         record = asdict(self) | {"kinds": list(self.kinds), "sizes": self.sizes}
         del record["max_size"]
         return record

@@ -1,4 +1,4 @@
-"""How many columns rules are looked for among."""
+"""Limits on the number of columns, and errors that say what to do about too many."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from holdfast.errors import HoldfastError, shown
 from holdfast.table.schema import Schema
 
 MAX_COLUMNS = 4096  # of a table
-MAX_COMPARED = 8192  # of all tables, whose inclusions are looked for
+MAX_COMPARED = 8192  # of all tables together, for inclusions
 
 
 def require_narrow(schemas: Mapping[str, Schema]) -> None:
-    """Raises an error that names the table with too many columns, and what to do."""
+    """Raises an error that names a table with too many columns."""
     for name, schema in schemas.items():
         if len(schema) > MAX_COLUMNS:
             raise HoldfastError(
@@ -23,6 +23,7 @@ def require_narrow(schemas: Mapping[str, Schema]) -> None:
 
 
 def require_comparable(columns: int) -> None:
+    """Raises an error if the tables have too many columns for inclusions."""
     if columns > MAX_COMPARED:
         raise HoldfastError(
             f"the tables have {columns:,} columns, and inclusions are found among at most {MAX_COMPARED:,}; "
@@ -32,7 +33,7 @@ def require_comparable(columns: int) -> None:
 
 @contextmanager
 def within_memory(schemas: Mapping[str, Schema]) -> Iterator[None]:
-    """A search that memory does not suffice for ends in an error that says what to do."""
+    """Turns `MemoryError` into an error that says what to do."""
     try:
         yield
     except MemoryError as error:

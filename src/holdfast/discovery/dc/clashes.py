@@ -1,9 +1,9 @@
-"""Whether a conjunction of comparisons is satisfied by any pair of rows, without looking at all pairs.
+"""Finds a pair of rows that satisfies a conjunction of comparisons, without comparing all pairs.
 
-Equalities put rows into groups. Within a group, sorted by one further comparison, a second one needs only the least and
-the greatest of the rows before: one pass. For a third one these are kept in a tree over the ranks of the second. Each
-further one takes a pass for each bit of its ranks. For a great many questions about few new rows these are compared
-with all rows instead.
+Equalities group the rows. Each group is sorted by the first other comparison; one pass then decides the second one,
+which needs only the least and the greatest value so far. For a third comparison these extremes are kept in a tree over
+the ranks of the second. Each further comparison takes one pass for each bit of its ranks. For very many conjunctions
+and few inserted rows, these rows are compared with all rows instead.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from holdfast.table.dictionary import NULL, Codes
 from holdfast.table.keys import table_for
 
 Pair = tuple[int, int]
-Asked = tuple[int, Op]  # a comparison, and how
-Keys = list[tuple[Codes, Codes]]  # of rows as t, and as s
+Asked = tuple[int, Op]  # a comparison and its operator
+Keys = list[tuple[Codes, Codes]]  # operands that must be equal: of rows as t, and as s
 Roles = tuple[Bits, Bits]  # rows that may be t, and rows that may be s
 _OPS = {
     Op.LT: sweep.LESS,
@@ -38,13 +38,13 @@ _OPS = {
     Op.NE: sweep.DIFFERENT,
 }
 _WEAK = {Op.LE: Weak.LE, Op.GE: Weak.GE, Op.NE: Weak.NE, Op.EQ: Weak.LE | Weak.GE}
-_SWEPT = 3  # comparisons beside equalities that one pass over the rows decides
-_FEW = 0.05  # of the rows: so many are sooner sorted than sought in the order of all
+_SWEPT = 3  # comparisons besides equalities that one pass decides
+_FEW = 0.05  # share of the rows up to which sorting them is faster than filtering the order of all rows
 
 
 class Predicate(NamedTuple):
-    """t.left op s.right, as the codes of both for all rows. `nulls`: whether they are values, stand `apart` from the
-    values, or satisfy nothing (`never`)."""
+    """t.left op s.right, as codes for all rows. `nulls`: a null is a value (`values`), compares with nulls only
+    (`apart`), or satisfies nothing (`never`)."""
 
     left: Codes
     right: Codes
@@ -57,7 +57,8 @@ class Predicate(NamedTuple):
 
 
 class Clashes:
-    """Rows, of which the first `lead` are new, and what pairs of them satisfy. Orders stay for the next question."""
+    """Answers which conjunctions pairs of rows satisfy. The first `lead` rows are the inserted ones. Sort orders and
+    numberings of columns are kept for the next question."""
 
     def __init__(
         self,
@@ -69,22 +70,22 @@ class Clashes:
         executor: Executor | None = None,
         budget: Budget | None = None,
     ) -> None:
-        """`compare_new`: whether new rows are compared with all rows, for a great many questions."""
+        """`compare_new`: compare inserted rows with all rows once, for very many questions."""
         self._space, self._codes, self._lead, self._budget = space, codes, lead, budget or Budget()
         self.compare_new, self._executor = compare_new, executor or ThreadExecutor()
         self._operands = space.operands(codes)
         self._rows = codes.shape[1]
-        self._lacked: tuple[Masks, Numbers] | None = None  # by pairs with new rows
-        self._known: dict[tuple[int, int], tuple[Numbers, Numbers, int]] = {}
+        self._lacked: tuple[Masks, Numbers] | None = None  # atoms that pairs with an inserted row lack, and these pairs
+        self._numberings: dict[tuple[int, int], tuple[Numbers, Numbers, int]] = {}
         self._orders: dict[int, npt.NDArray[np.int32]] = {}
 
     def pair(self, atoms: Masks, *, new: bool = False) -> Pair | None:
-        """Two rows that satisfy all of some weak atoms, if there are any. With `new`: where a pair without a new row is
-        known not to. O(rows) for up to two comparisons beside equalities and sorting once for each column, log(rows)
-        times as much for each further one."""
-        chosen = self._conjunction(atoms)
-        equal = [i for i, op in chosen if op is Op.EQ]
-        rest = [(i, op) for i, op in chosen if op is not Op.EQ]
+        """Two rows that satisfy all of the weak atoms, or None. With `new`, only pairs with an inserted row can. Sorts
+        each column once; then O(rows) for up to two comparisons besides equalities, and log(rows) times as much for
+        each further one."""
+        conjunction = self._conjunction(atoms)
+        equal = [i for i, op in conjunction if op is Op.EQ]
+        rest = [(i, op) for i, op in conjunction if op is not Op.EQ]
         if new and not self._lead:
             return None
         if new and self.compare_new:
@@ -92,50 +93,50 @@ class Clashes:
         return self._within([self._operands[i] for i in equal], rest, new)
 
     def _within(self, keys: Keys, rest: Sequence[Asked], new: bool, only: Roles | None = None) -> Pair | None:
-        """Of rows with equal keys, and only those that may be t and may be s."""
+        """A pair of rows with equal keys, in the roles that `only` allows."""
         if len(rest) > _SWEPT:
             return self._halved(keys, rest, new, only)
         asked = [self._predicate(i, op) for i, op in sorted(rest, key=lambda item: not item[1].is_order)]
         ways = _one_way(asked)
         sides = [*keys, *((p.left, p.right) for p in asked)]
         if only is None and all(left is right for left, right in sides) and all(p.op is Op.NE for p in asked):
-            ways = ways[: -(-len(ways) // 2)]  # the others are the same with t and s exchanged
+            ways = ways[: -(-len(ways) // 2)]  # the others are mirror images
         for predicates in ways:
             self._budget.check()
-            found = self._swept(keys, predicates, new, only)
-            if found is not None:
-                return found
+            pair = self._swept(keys, predicates, new, only)
+            if pair is not None:
+                return pair
         return None
 
     def _halved(self, keys: Keys, rest: Sequence[Asked], new: bool, only: Roles | None) -> Pair | None:
-        """Without the comparison of fewest values: of ranks a < b there is one highest bit that only b has, so that the
-        lower rank is on the lower half of some stretch, and the higher one on its upper half."""
+        """Removes the comparison of fewest values by halving its ranks: for ranks a < b there is one bit that b has and
+        a lacks, above which they are equal. So each bit gives a question with one key more and one comparison less."""
         i, op = min(rest, key=lambda item: self._numbers(*self._operands[item[0]])[2])
         others = [item for item in rest if item[0] != i]
         p = self._predicate(i, op)
         if op in (Op.LE, Op.GE):
-            found = self._within([*keys, self._operands[i]], others, new, only)
-            if found is not None:
-                return found
+            pair = self._within([*keys, self._operands[i]], others, new, only)
+            if pair is not None:
+                return pair
         may_t, may_s = (np.ones(self._rows, np.bool_),) * 2 if only is None else only
         if p.nulls != "values":
             may_t, may_s = may_t & (p.left != NULL), may_s & (p.right != NULL)
         left, right, count = _ranks(p.left, p.right)
-        for upper in {Op.LT: (1,), Op.LE: (1,), Op.GT: (0,), Op.GE: (0,)}.get(op, (0, 1)):  # where s is
+        for upper in {Op.LT: (1,), Op.LE: (1,), Op.GT: (0,), Op.GE: (0,)}.get(op, (0, 1)):  # the half of s
             for bit in range((count - 1).bit_length()):
                 roles = may_t & (left >> bit & 1 != upper), may_s & (right >> bit & 1 == upper)
-                found = self._within([*keys, (left >> bit + 1, right >> bit + 1)], others, new, roles)
-                if found is not None:
-                    return found
+                pair = self._within([*keys, (left >> bit + 1, right >> bit + 1)], others, new, roles)
+                if pair is not None:
+                    return pair
         return None
 
     def _conjunction(self, atoms: Masks) -> list[Asked]:
-        """(comparison, operator) of some weak atoms."""
-        made: dict[int, Weak] = {}
+        """(comparison, operator) of a set of weak atoms."""
+        weak_of: dict[int, Weak] = {}
         for place in np.flatnonzero(unpack(atoms.reshape(1, -1), len(self._space.atoms))[0]).tolist():
             i, op = self._space.atoms[place]
-            made[i] = made.get(i, Weak(0)) | _WEAK[op]
-        ops = ((i, Op.of_atoms(weak)) for i, weak in made.items())
+            weak_of[i] = weak_of.get(i, Weak(0)) | _WEAK[op]
+        ops = ((i, Op.of_atoms(weak)) for i, weak in weak_of.items())
         return [(i, op) for i, op in ops if op is not None]
 
     def _predicate(self, i: int, op: Op) -> Predicate:
@@ -147,21 +148,21 @@ class Clashes:
         return Predicate(left, right, op, "values" if op is Op.NE else "apart")
 
     def _each_null_apart(self, left: Codes, right: Codes) -> tuple[Codes, Codes]:
-        """Numbers that are equal where values are, a null having one of its own as t, and another as s."""
+        """Numbers that are equal if the values are; each null gets a number of its own, as t and as s."""
         if not ((left == NULL).any() or (right == NULL).any()):
             return left, right
         *sides, count = self._numbers(left, right)
         places = np.arange(self._rows)
-        mine, theirs = (
+        as_t, as_s = (
             np.where(codes == NULL, count + 2 * places + k, side)
             for k, (codes, side) in enumerate(zip((left, right), sides, strict=True))
         )
-        return mine, theirs
+        return as_t, as_s
 
     # --- one pass -------------------------------------------------------------------------------------------
 
     def _swept(self, keys: Keys, predicates: Sequence[Predicate], new: bool, only: Roles | None) -> Pair | None:
-        """The first of the predicates is an order."""
+        """A pair with equal keys that satisfies up to three predicates, of which the first is an order: one pass."""
         flip = _is_turned(predicates)
         keys = [(right, left) for left, right in keys] if flip else list(keys)
         predicates = [p.mirrored for p in predicates] if flip else predicates
@@ -198,7 +199,7 @@ class Clashes:
         return None if t < 0 else (s, t) if flip else (t, s)
 
     def _members(self, keys: Keys, predicates: Sequence[Predicate]) -> tuple[Bits, Bits]:
-        """Which rows may be t and which s, for their nulls; one array where that is the same."""
+        """Which rows may be t and which s, given their nulls; the same array if the roles do not differ."""
         compared = [*keys, *((p.left, p.right) for p in predicates if p.nulls == "never")]
         may_t = np.ones(self._rows, np.bool_)
         may_s = may_t if all(left is right for left, right in compared) else may_t.copy()
@@ -209,7 +210,7 @@ class Clashes:
         return may_t, may_s
 
     def _groups(self, keys: Keys) -> tuple[Numbers, Numbers, int]:
-        """For each row, as t and as s, the number of the group that it is in, and how many numbers there are."""
+        """The number of each row's group, as t and as s, and how many numbers there are."""
         group_t = group_s = np.zeros(self._rows, np.int64)
         size = 1
         for left, right in keys:
@@ -225,18 +226,18 @@ class Clashes:
         return group_t, group_s, size
 
     def _numbers(self, left: Codes, right: Codes) -> tuple[Numbers, Numbers, int]:
-        """The values of both sides of a comparison by number; of columns of the table they are kept."""
+        """The values of both sides by number, and how many there are. Kept for columns of the table."""
         if not self._is_kept(left):
             return _numbered(left, right)
-        if (id(left), id(right)) not in self._known:
-            self._known[id(left), id(right)] = _numbered(left, right)
-        return self._known[id(left), id(right)]
+        if (id(left), id(right)) not in self._numberings:
+            self._numberings[id(left), id(right)] = _numbered(left, right)
+        return self._numberings[id(left), id(right)]
 
     def _is_kept(self, values: Codes) -> bool:
         return any(values is side for sides in self._operands for side in sides)
 
     def _sorted(self, values: Codes, may: Bits, group: Numbers) -> Numbers:
-        """The rows that may stand in a role, by group and then by value."""
+        """The rows that may take a role, sorted by group and then by value."""
         rows = np.flatnonzero(may)
         if len(rows) < _FEW * self._rows:
             return rows[np.lexsort((values[rows], group[rows]))]
@@ -248,47 +249,47 @@ class Clashes:
         return out
 
     def _order(self, values: Codes) -> npt.NDArray[np.int32]:
-        """The rows by value; for columns of the table it is kept."""
+        """The rows sorted by value. Kept for columns of the table."""
         if not self._is_kept(values):
             return _ascending(values)
         if id(values) not in self._orders:
             self._orders[id(values)] = _ascending(values)
         return self._orders[id(values)]
 
-    # --- by all pairs ---------------------------------------------------------------------------------------
+    # --- all pairs ------------------------------------------------------------------------------------------
 
     def _compared(self, atoms: Masks) -> Pair | None:
-        """Of the pairs of new rows with all rows, which are compared once."""
+        """A pair with an inserted row that satisfies the atoms. These pairs are all compared, once."""
         if self._lacked is None:
             new, old = np.split(np.arange(self._rows), [self._lead])
-            found = Evidence(self._space, self._executor).pairs(new, self._codes[:, new], old, self._codes[:, old])
-            both = np.concatenate([found.sets, self._space.mirrored(found.sets)])
-            self._lacked = self._space.lacks(both), np.concatenate([found.pairs, found.pairs[:, ::-1]])
+            tally = Evidence(self._space, self._executor).pairs(new, self._codes[:, new], old, self._codes[:, old])
+            both = np.concatenate([tally.sets, self._space.mirrored(tally.sets)])
+            self._lacked = self._space.lacks(both), np.concatenate([tally.pairs, tally.pairs[:, ::-1]])
         lacks, pairs = self._lacked
         passes = np.flatnonzero(~(lacks & atoms).any(axis=1))
         return (int(pairs[passes[0], 0]), int(pairs[passes[0], 1])) if len(passes) else None
 
 
 def _ranks(left: Codes, right: Codes) -> tuple[Numbers, Numbers, int]:
-    """Both sides by rank, from 0 on, and how many ranks there are."""
+    """Both sides by common rank, from 0 on, and how many ranks there are."""
     values, ranks = np.unique(left if left is right else np.concatenate([left, right]), return_inverse=True)
     return (ranks, ranks, len(values)) if left is right else (ranks[: len(left)], ranks[len(left) :], len(values))
 
 
 def _both(may_t: Bits, may_s: Bits, chosen: Bits, group_t: Numbers, group_s: Numbers) -> tuple[Bits, Bits]:
-    """Only the rows of chosen groups; one array where it was one."""
-    left = may_t & chosen[group_t]
-    return left, left if may_t is may_s else may_s & chosen[group_s]
+    """Only the rows of chosen groups; the same array for both roles if it was the same before."""
+    as_t = may_t & chosen[group_t]
+    return as_t, as_t if may_t is may_s else may_s & chosen[group_s]
 
 
 def _is_null(p: Predicate) -> tuple[Codes, Codes]:
-    """Whether the sides of a predicate are null, as a key: a null stands with nulls only."""
+    """Whether each side of a predicate is null, as a key: so a null compares with nulls only."""
     left = (p.left == NULL).astype(np.int64)
     return left, left if p.left is p.right else (p.right == NULL).astype(np.int64)
 
 
 def _one_way(predicates: list[Predicate]) -> list[list[Predicate]]:
-    """A predicate `!=` by which rows are sorted or ranked as `<` and as `>`; others as they are."""
+    """The ways to write a conjunction such that rows are sorted and ranked by orders: `!=` there becomes `<` or `>`."""
     ways: list[list[Predicate]] = [[]]
     for place, p in enumerate(predicates):
         split = p.op is Op.NE and (place == 0 or (place == 1 and len(predicates) == _SWEPT))
@@ -298,20 +299,21 @@ def _one_way(predicates: list[Predicate]) -> list[list[Predicate]]:
 
 
 def _is_turned(predicates: Sequence[Predicate]) -> bool:
+    """Whether t and s have to be exchanged, so that the first predicate is `<` or `<=`."""
     return bool(predicates) and predicates[0].op in (Op.GT, Op.GE)
 
 
 def _numbered(left: Codes, right: Codes) -> tuple[Numbers, Numbers, int]:
-    """Both sides by number, equal values by the same."""
+    """Both sides as numbers, the same for equal values, and how many there are."""
     both = left if left is right else np.concatenate([left, right])
     numbers = np.empty(len(both), np.int32)
     count = number_values(_whole(both), table_for(len(both)), numbers)
-    made = numbers.astype(np.int64)
-    return (made, made, count) if left is right else (made[: len(left)], made[len(left) :], count)
+    wide = numbers.astype(np.int64)
+    return (wide, wide, count) if left is right else (wide[: len(left)], wide[len(left) :], count)
 
 
 def _ascending(values: Codes) -> npt.NDArray[np.int32]:
-    """The rows by value. O(rows) where the values are close together: short numbers are sorted by digits."""
+    """The rows sorted by value. O(rows) if all values are close: NumPy sorts 16-bit numbers by radix."""
     low, high = int(values.min(initial=0)), int(values.max(initial=0))
     near = (values - low).astype(np.uint16) if high - low < 1 << 16 else values
     return np.argsort(near, kind="stable").astype(np.int32)

@@ -1,7 +1,7 @@
 """The evidence of a table: how its pairs of rows compare, as a multiset of clues under inserts and deletes (IncDC).
 
-A pair counts once, with the smaller of its clue and the clue of its mirror image: so that a clue does not depend on
-the order of rows, and both orientations are known from one.
+Each unordered pair counts once, with the smaller of its clue and the mirror image of the clue. So the multiset does not
+depend on the order of rows, and gives both orientations.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from holdfast.discovery.budget import Budget, spans
 from holdfast.discovery.dc.predicate_space import DIFFERENT, GREATER, LESS, PredicateSpace
 from holdfast.discovery.pair_sets import FEW_PAIRS, PairSets, Tally
 from holdfast.discovery.pair_tiles import PAIRS_PER_TILE, Compared
-from holdfast.discovery.slices import AT_ONCE, added, numbered
+from holdfast.discovery.slices import AT_ONCE, numbered, sums_by_number
 from holdfast.executors.executor import Executor
 from holdfast.executors.threads import ThreadExecutor
 from holdfast.kernels import agree
 from holdfast.rules.masks import Masks, Numbers, full, pack
 from holdfast.table.dictionary import NULL, Codes
 
-_LOOKED_AT = 1_000  # rows from which the number of clues is foreseen
-_WORTH_RANKS = 200  # partners of a row, from which on comparing short numbers repays sorting the values
+_SAMPLED_ROWS = 1_000  # from which the number of clues is estimated
+_WORTH_RANKS = 200  # partners of a row from which on short numbers pay for sorting the values
 _TESTS = {LESS: agree.LESS, GREATER: agree.GREATER, DIFFERENT: agree.DIFFERENT}
 
 
@@ -40,8 +40,8 @@ class Evidence(PairSets):
         return self.space.width
 
     def compared(self, codes: Codes, pairs: int) -> Compared:
-        """Columns of operands: one for a column with itself, two for two columns. O(rows x comparisons), or with
-        sorting."""
+        """The operands as columns: one for a comparison of a column with itself, two for one of two columns. With many
+        pairs, values get short numbers. O(rows x comparisons), and sorting for short numbers."""
         space, rows = self.space, codes.shape[1]
         operands = space.operands(codes)
         columns: list[Codes] = []
@@ -67,15 +67,15 @@ class Evidence(PairSets):
         return Compared(numbers, halves, small, kind, tests, known, lifts, np.array([space.nulls == "equal"]))
 
     def arranged(self, codes: Codes) -> Numbers:
-        """By the columns that most comparisons look at, and of these by those of few values. O(rows x columns), with
-        sorting."""
-        looks = np.bincount([side for c in self.space.comparisons for side in (c.left, c.right)], minlength=len(codes))
+        """Sorts by the columns that most comparisons use, among these by those of few values first. O(rows x columns),
+        and sorting."""
+        uses = np.bincount([side for c in self.space.comparisons for side in (c.left, c.right)], minlength=len(codes))
         values = [len(np.unique(column)) for column in codes]
-        first = sorted(range(len(codes)), key=lambda i: (-looks[i], values[i]))
+        first = sorted(range(len(codes)), key=lambda i: (-uses[i], values[i]))
         return np.lexsort([codes[i] for i in reversed(first)]) if first else np.arange(codes.shape[1])
 
     def _lifts(self, operands: list[tuple[Codes, Codes]], rows: int) -> Masks:
-        """[side, row]: the bits that a null sets, as the first or the second row of a pair; empty without nulls."""
+        """[side, row]: the bits that a null sets, as the first and as the second row of a pair; empty without nulls."""
         bits = np.zeros((2, rows, len(self.space.bits)), np.bool_)
         for place, (i, say) in enumerate(self.space.bits):
             if self.space.nulls != "equal" or say in (LESS, GREATER):
@@ -88,25 +88,25 @@ class Evidence(PairSets):
         clues, counts = self.sets, self.counts
         both = np.concatenate([clues, self.space.mirrored(clues, budget)])
         lacks, numbers = numbered(self.space.lacks(both, budget), budget)
-        return lacks, added(numbers, np.concatenate([counts, counts]), len(lacks), budget)
+        return lacks, sums_by_number(numbers, np.concatenate([counts, counts]), len(lacks), budget)
 
     def settled(self, tally: Tally, budget: Budget | None = None) -> Tally:
-        """Each pair with the smaller of its two clues, and equal clues together."""
+        """Turns each pair to the smaller of its two clues, and merges equal clues."""
         sets, pairs = np.empty_like(tally.sets), np.empty_like(tally.pairs)
         for start, stop in spans(len(tally), AT_ONCE, budget):
-            mine, ends = tally.sets[start:stop], tally.pairs[start:stop]
-            mirror = self.space.mirrored(mine)
-            differ = mine != mirror
+            clues, ends = tally.sets[start:stop], tally.pairs[start:stop]
+            mirror = self.space.mirrored(clues)
+            differ = clues != mirror
             first, rows = differ.argmax(axis=1), np.arange(len(mirror))
-            turn = differ.any(axis=1) & (mirror[rows, first] < mine[rows, first])
-            sets[start:stop] = np.where(turn[:, None], mirror, mine)
+            turn = differ.any(axis=1) & (mirror[rows, first] < clues[rows, first])
+            sets[start:stop] = np.where(turn[:, None], mirror, clues)
             pairs[start:stop] = np.where(turn[:, None], ends[:, ::-1], ends)
         return Tally.summed(sets, tally.counts, pairs, budget) if len(tally) else tally
 
 
 def _short(codes: Codes) -> tuple[Codes, int]:
-    """Numbers from 0 on in the order of the codes, and how many there may be. Where codes are near each other that is
-    their distance from the least one; else they are sorted."""
+    """Numbers from 0 on in the order of the codes, and their upper bound. Codes in a small range give their distance
+    from the least one; others are sorted."""
     null = codes == NULL
     low, high = int(codes.min(initial=1 << 62, where=~null)), int(codes.max(initial=-(1 << 62), where=~null))
     if high - low < (1 << 16) - 1:
@@ -116,13 +116,13 @@ def _short(codes: Codes) -> tuple[Codes, int]:
 
 
 def expected_clues(space: PredicateSpace, codes: Codes, budget: Budget | None = None) -> float:
-    """About how many clues the pairs of some rows have, by how fast they grow from a few to twice as many."""
+    """An estimate of the number of distinct clues, extrapolated from a sample of rows and half of it."""
     rows = codes.shape[1]
-    if rows <= _LOOKED_AT:
+    if rows <= _SAMPLED_ROWS:
         return 0
-    some = codes[:, np.linspace(0, rows - 1, _LOOKED_AT).astype(np.int64)]
+    sample = codes[:, np.linspace(0, rows - 1, _SAMPLED_ROWS).astype(np.int64)]
     few, more = (
-        len(Evidence(space).pairs(np.arange(n), np.ascontiguousarray(some[:, :: _LOOKED_AT // n]), budget=budget))
-        for n in (_LOOKED_AT // 2, _LOOKED_AT)
+        len(Evidence(space).pairs(np.arange(n), np.ascontiguousarray(sample[:, :: _SAMPLED_ROWS // n]), budget=budget))
+        for n in (_SAMPLED_ROWS // 2, _SAMPLED_ROWS)
     )
-    return float(min(more * (more / few) ** np.log2(rows / _LOOKED_AT), rows * rows / 2))
+    return float(min(more * (more / few) ** np.log2(rows / _SAMPLED_ROWS), rows * rows / 2))

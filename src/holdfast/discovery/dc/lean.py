@@ -1,10 +1,10 @@
-"""Evidence of tables that are too tall for all pairs: some clues, each with a live pair of rows that has it (IncDC).
+"""Evidence of tables with too many rows to compare all pairs: some clues, each with a live pair that has it (IncDC).
 
-The clues are enough when everything that they leave standing holds. From nothing: the clues of sampled pairs, then of
-whatever pairs refute what still stands, until nothing is refuted. Of rows that come, pairs are looked for that violate
-what held before; only with new rows, since what contains a conjunction that no pair satisfied is satisfied by no old
-pair either. Rows that go take the clues with them whose pair they were in, and what that frees is looked for among all
-rows. (Keeping only the largest evidence, without looking again, is wrong with nulls.)
+The clues suffice if every rule that they do not refute holds. From nothing: sample pairs, derive the rules and their
+claims, search a pair that satisfies a claim, and add its clue, until there is none. Inserted rows: a claim that
+contains a proven conjunction is searched only among pairs with an inserted row, since no older pair satisfies it.
+Deleted rows: drop the clues whose pair lost a row, and search the claims that this opens among all rows. (Keeping only
+the maximal evidence, without a new search, is wrong with nulls.)
 """
 
 from __future__ import annotations
@@ -30,23 +30,22 @@ from holdfast.rules.masks import Masks, Numbers, among, none
 from holdfast.table.dictionary import Codes
 from holdfast.table.row_change import RowChange
 
-_SAMPLED = 4_000  # rows whose pairs are all looked at first, and neighbours by each column
-_TRIED = 100_000  # rows among which what stands is tried before it is among all
-
-_PASS_IN_PAIRS = 0.05  # passes over the rows that take as long as comparing one row with all of them
-_PARTS = 8  # of claims, where they are looked for elsewhere
+_SAMPLED = 4_000  # rows whose pairs are compared first, and pairs of neighbours in the order of each column
+_TRIED = 100_000  # rows of a sample in which claims are searched before all rows
+_PASS_IN_PAIRS = 0.05  # passes over the rows that take as long as comparing one row with all rows
+_PARTS = 8  # parts of the claims on an executor
 
 Search = Callable[[Masks, Bits], Iterator[tuple[Masks, Pair | None]]]
-Invert = Callable[[Masks, int], Masks]  # what pairs lack, of so many rows, to the conjunctions that have to hold
+DeriveClaims = Callable[[Masks, int], Masks]  # from the atoms that pairs lack and the number of rows
 
 
 @dataclass
 class LeanEvidence:
-    """Clues with a pair of row ids each."""
+    """Clues, each with a pair of row ids, and the claims that are proven."""
 
     space: PredicateSpace
     executor: Executor = field(default_factory=ThreadExecutor)
-    CLUES: ClassVar[str] = "lean_clues"  # the name of their array
+    CLUES: ClassVar[str] = "lean_clues"  # the name of their array among the facts
 
     def __post_init__(self) -> None:
         self._evidence = Evidence(self.space)
@@ -58,13 +57,13 @@ class LeanEvidence:
         return len(self.clues)
 
     def lacking(self, budget: Budget | None = None) -> Masks:
-        """What the pairs lack, in both orientations."""
+        """The sets of atoms that the pairs lack, in both orientations."""
         both = np.concatenate([self.clues, self.space.mirrored(self.clues, budget)])
         return distinct(self.space.lacks(both, budget), budget)
 
-    def update(self, change: RowChange, invert: Invert, budget: Budget | None = None) -> tuple[Tally, Tally]:
-        """Brings the clues to the rows after a change, `invert` being told of them; returns those that came and those
-        that went. O(rows) for each conjunction that is looked for, see `Clashes`."""
+    def update(self, change: RowChange, derive: DeriveClaims, budget: Budget | None = None) -> tuple[Tally, Tally]:
+        """Updates the clues to the rows after a change, by the claims that `derive` gives for them. Returns the clues
+        added and removed. O(rows) for each claim that is searched, see `Clashes`."""
         budget, before = budget or Budget(), self.tally()
         lost = np.isin(self.pairs, change.removed).any(axis=1)
         self.clues, self.pairs = self.clues[~lost], self.pairs[~lost]
@@ -73,7 +72,7 @@ class LeanEvidence:
         if not len(self.clues):
             self.proven = none(len(self.space.atoms))
             self._sample(ids, codes, budget)
-        self._prove(ids, codes, len(change.added), invert, budget)
+        self._prove(ids, codes, len(change.added), derive, budget)
         difference = self.tally() - before
         return difference.where(difference.counts > 0), difference.where(difference.counts < 0)
 
@@ -84,9 +83,9 @@ class LeanEvidence:
         rows = codes.shape[1]
         if rows < 2:
             return
-        some = np.unique(np.linspace(0, rows - 1, min(rows, _SAMPLED)).astype(np.int64))
-        half = len(some) // 2  # of pairs with the rest one each is remembered
-        lead, rest = some[:half], some[half:]
+        sample = np.unique(np.linspace(0, rows - 1, min(rows, _SAMPLED)).astype(np.int64))
+        half = len(sample) // 2  # in two halves, because only pairs with a rest are recorded
+        lead, rest = sample[:half], sample[half:]
         counted = self._evidence.pairs(lead, codes[:, lead], rest, codes[:, rest], budget=budget)
         near = []
         for column in codes:
@@ -96,58 +95,59 @@ class LeanEvidence:
         self._add(codes, places, ids, budget)
 
     def _add(self, codes: Codes, places: Numbers, ids: Numbers, budget: Budget) -> None:
-        """The clues of more pairs of rows, by position; of a clue that is known already the pair stays."""
+        """Adds the clues of pairs of rows, by position. A clue that is there already keeps its pair."""
         clues = self.space.clues(codes, places, budget)
-        made = self._evidence.settled(Tally(clues, np.ones(len(clues), np.int64), ids[places]), budget)
-        known = among(made.sets, self.clues) if len(self.clues) else np.zeros(len(made), np.bool_)
-        self.clues = np.concatenate([self.clues, made.sets[~known]])
-        self.pairs = np.concatenate([self.pairs, made.pairs[~known]])
+        tally = self._evidence.settled(Tally(clues, np.ones(len(clues), np.int64), ids[places]), budget)
+        is_old = among(tally.sets, self.clues) if len(self.clues) else np.zeros(len(tally), np.bool_)
+        self.clues = np.concatenate([self.clues, tally.sets[~is_old]])
+        self.pairs = np.concatenate([self.pairs, tally.pairs[~is_old]])
 
-    def _prove(self, ids: Numbers, codes: Codes, lead: int, invert: Invert, budget: Budget) -> None:
-        """Looks for pairs that satisfy what should not be satisfied, takes their clues, and so on until there are none.
-        Left in `proven`: what stands then, of that what was looked for in time."""
+    def _prove(self, ids: Numbers, codes: Codes, lead: int, derive: DeriveClaims, budget: Budget) -> None:
+        """Derives claims, searches pairs that satisfy one and adds their clues, until there are none. Then `proven` has
+        the claims; if the budget runs out, those that were searched."""
         held = np.concatenate([self.proven, self.space.mirrored_atoms(self.proven)])
         search = (
             self._search_elsewhere(codes, lead) if self.executor.elsewhere else self._search_here(codes, lead, budget)
         )
-        found = standing = none(len(self.space.atoms))
+        proven = claims = none(len(self.space.atoms))
         with suppress(Cancelled):
             while True:
-                standing = self.canonical(invert(self.lacking(budget), codes.shape[1]))
-                claims = standing[~among(standing, found)] if len(found) else standing
-                only_new = np.zeros(len(claims), np.bool_)
-                for first, _ in spans(len(claims) if len(held) else 0, 1, budget):
-                    only_new[first] = ((held & claims[first]) == held).all(axis=1).any()
-                proven, places, known = [found], [np.zeros((0, 2), np.int64)], len(self)
+                claims = self.canonical(derive(self.lacking(budget), codes.shape[1]))
+                unproven = claims[~among(claims, proven)] if len(proven) else claims
+                only_new = np.zeros(len(unproven), np.bool_)
+                for first, _ in spans(len(unproven) if len(held) else 0, 1, budget):
+                    only_new[first] = ((held & unproven[first]) == held).all(axis=1).any()
+                now_proven, places, clues_before = [proven], [np.zeros((0, 2), np.int64)], len(self)
                 try:
-                    for claim, pair in search(claims, only_new):
+                    for claim, pair in search(unproven, only_new):
                         if pair is None:
-                            proven.append(claim[None, :])
+                            now_proven.append(claim[None, :])
                         else:
                             places.append(np.array([pair]))
                 finally:
-                    found = np.concatenate(proven)
+                    proven = np.concatenate(now_proven)
                 self._add(codes, np.concatenate(places), ids, budget)
-                if budget.spent() or len(self) == known:
+                if budget.spent() or len(self) == clues_before:
                     break
-        self.proven = found[among(found, standing)] if len(found) else found
+        self.proven = proven[among(proven, claims)] if len(proven) else proven
 
     def _search_here(self, codes: Codes, lead: int, budget: Budget) -> Search:
-        """One claim after the other, among some rows before all; not those that a pair found before satisfies."""
+        """Searches claims one by one, in a sample of the rows before all rows. Skips claims that a pair found before
+        satisfies."""
         step = max(1, codes.shape[1] // _TRIED)
         every = Clashes(self.space, codes, lead, executor=self.executor, budget=budget)
-        some = Clashes(self.space, np.ascontiguousarray(codes[:, ::step]), budget=budget) if step > 1 else None
+        sample = Clashes(self.space, np.ascontiguousarray(codes[:, ::step]), budget=budget) if step > 1 else None
 
         def search(claims: Masks, only_new: Bits) -> Iterator[tuple[Masks, Pair | None]]:
             lacked = none(len(self.space.atoms))
             every.compare_new |= int(only_new.sum()) > _PASS_IN_PAIRS * lead
             for n, claim in enumerate(claims):
-                budget.tell("looking for violations", n / len(claims))
+                budget.report("looking for violations", n / len(claims))
                 if budget.spent():
                     return
                 if not (lacked & claim).any(axis=1).all():
                     continue
-                pair = some.pair(claim) if some is not None and not only_new[n] else None
+                pair = sample.pair(claim) if sample is not None and not only_new[n] else None
                 if pair is not None:
                     pair = pair[0] * step, pair[1] * step
                 else:
@@ -161,7 +161,7 @@ class LeanEvidence:
         return search
 
     def _search_elsewhere(self, codes: Codes, lead: int) -> Search:
-        """The claims in parts, side by side."""
+        """Searches the claims on the executor, in parts."""
         space = np.frombuffer(pickle.dumps(self.space), np.uint8)
         shared = {"codes": codes, "lead": np.array([lead]), "space": space}
 
@@ -178,7 +178,7 @@ class LeanEvidence:
         return search
 
     def canonical(self, atoms: Masks) -> Masks:
-        """Of each two mirror images one, each once."""
+        """One of each conjunction and its mirror image, without duplicates."""
         mirror = self.space.mirrored_atoms(atoms)
         differ = atoms != mirror
         first, rows = differ.argmax(axis=1), np.arange(len(atoms))
@@ -189,22 +189,22 @@ class LeanEvidence:
         return {self.CLUES: self.clues, "lean_pairs": self.pairs}
 
     def load(self, arrays: Arrays) -> None:
-        """Takes the place of what is there; `restore` follows."""
+        """Replaces the clues. Call `restore` afterwards."""
         self.clues = np.asarray(arrays[self.CLUES], np.uint64)
         self.pairs = np.asarray(arrays["lean_pairs"], np.int64)
 
-    def restore(self, invert: Invert, rows: int) -> None:
-        """What the clues leave standing holds."""
-        self.proven = self.canonical(invert(self.lacking(), rows))
+    def restore(self, derive: DeriveClaims, rows: int) -> None:
+        """Derives the claims of loaded clues, which were proven before these were stored."""
+        self.proven = self.canonical(derive(self.lacking(), rows))
 
 
 def clash_tile(block: Arrays, shared: Arrays) -> Arrays:
-    """For some claims a pair of rows, by position, that satisfies each, or (-1, -1)."""
+    """For each claim a pair of rows, by position, that satisfies it, or (-1, -1)."""
     space: PredicateSpace = pickle.loads(np.asarray(shared["space"]).tobytes())
     rows = Clashes(space, np.asarray(shared["codes"]), int(np.asarray(shared["lead"])[0]))
     claims = np.asarray(block["claims"], np.uint64)
-    found = [
+    pairs = [
         rows.pair(claim, new=bool(new)) or (-1, -1)
         for claim, new in zip(claims, np.asarray(block["only_new"]), strict=True)
     ]
-    return {"pairs": np.array(found, np.int64).reshape(-1, 2)}
+    return {"pairs": np.array(pairs, np.int64).reshape(-1, 2)}

@@ -15,7 +15,7 @@ from holdfast.rules.ruleset import RuleSet
 from holdfast.table.row_change import RowChange
 from holdfast.table.schema import Schema
 
-_PREFIX = "evidence_"  # of the names of its facts, which stand beside those of agree-sets
+_PREFIX = "evidence_"  # of the names of its facts; those of agree-sets have none
 
 
 class DcMaintainer:
@@ -42,8 +42,8 @@ class DcMaintainer:
 
     def begin(self, rows: Tables, budget: Budget) -> None:
         budget.check()
-        mine = rows[self.table]
-        self._dcs.update(RowChange.arrival(mine.ids(), mine.codes()), budget)
+        table = rows[self.table]
+        self._dcs.update(RowChange.arrival(table.ids(), table.codes()), budget)
 
     def update(self, changes: RowChanges, rows: Tables) -> RuleChange:
         if self.table not in changes:

@@ -1,12 +1,13 @@
-"""The comparisons that rules about pairs of rows are made of, and how a pair says how it compares.
+"""The predicate space: the comparisons of which rules about pairs of rows are made.
 
-A comparison is t.a ? s.b: of a column with itself, or of two columns of one kind group whose values overlap, in both
-directions. Its answer for a pair are two bits: `<` and `>`; none of them is `=`, both are a null. Columns without
-order have `!=` and, where a null answers nothing, one bit for that. The bits of all comparisons are the pair's clue.
+A comparison is t.a ? s.b, of a column with itself, or of two columns of one kind group whose values overlap, in both
+directions. A pair (t, s) answers it with two bits, `<` and `>`; neither means `=`, both mean a null. Columns without
+order have a bit for `!=` and, under `sql`, one for a null. The bits of all comparisons are the clue of the pair.
 
-A predicate is a set of weak atoms of one comparison, (<=, >=, !=), or (=, !=) without order. A pair lacks an atom that
-it does not satisfy. A conjunction of predicates is violated by no pair iff it has an atom that the pair lacks, for
-every pair: so the atoms are the vertices of a hypergraph, and the minimal rules are its minimal covers.
+A predicate is a set of weak atoms of one comparison: `<=`, `>=`, `!=`, or without order `=`, `!=`. A pair lacks an atom
+that it does not satisfy. No pair satisfies a conjunction iff every pair lacks one of its atoms. So the atoms are the
+vertices of a hypergraph whose edges are the sets of atoms that pairs lack, and the minimal rules are its minimal
+hitting sets.
 """
 
 from __future__ import annotations
@@ -33,19 +34,19 @@ from holdfast.table.keys import groups
 from holdfast.table.schema import Schema, unknown_name
 
 Bits = npt.NDArray[np.bool_]
-MAX_CROSS_PAIRS = 8  # of different columns
+MAX_CROSS_PAIRS = 8  # pairs of different columns that are compared
 WEAK = (Op.LE, Op.GE, Op.NE)
-_PAIRS_AT_ONCE = 1 << 15  # whose clues are made together
-_OVERLAP = 0.3  # of the rows, for columns to be compared
-LESS, GREATER, DIFFERENT, UNKNOWN = 1, 2, 3, 4  # what a bit says
+_PAIRS_AT_ONCE = 1 << 15  # pairs whose clues are computed between budget checks
+_OVERLAP = 0.3  # share of the rows with common values from which on columns are compared
+LESS, GREATER, DIFFERENT, UNKNOWN = 1, 2, 3, 4  # the meanings of a bit
 _SAYS: dict[int, Callable[[Codes, Codes], Bits]] = {LESS: np.less, GREATER: np.greater, DIFFERENT: np.not_equal}
-_NEITHER, _BOTH = 0b0001, 0b1000  # of two bits; and where one of them is set, whatever the other
-_FIRST, _SECOND = 0b1010, 0b1100
+_NEITHER, _BOTH = 0b0001, 0b1000  # truth tables of two bits
+_FIRST, _SECOND = 0b1010, 0b1100  # one bit is set, whatever the other
 _CROSSED = ("numbers", "text", "dates")
 
 
 class Derived(NamedTuple):
-    """Bits that follow from two bits each, by a table of truth."""
+    """Bits that follow from two bits each, by a truth table."""
 
     first: Numbers
     second: Numbers
@@ -57,15 +58,15 @@ class Derived(NamedTuple):
         return cls(first, second, truth.astype(np.uint64))
 
     def __call__(self, sets: Masks, budget: Budget | None = None) -> Masks:
-        sets, made = np.ascontiguousarray(sets), np.empty((len(sets), words_for(len(self.truth))), np.uint64)
+        sets, derived = np.ascontiguousarray(sets), np.empty((len(sets), words_for(len(self.truth))), np.uint64)
         for first, stop in spans(len(sets), AT_ONCE, budget):
-            derive(sets[first:stop], *self, made[first:stop])
-        return made
+            derive(sets[first:stop], *self, derived[first:stop])
+        return derived
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """t.left ? s.right"""
+    """t.left ? s.right: a comparison of two columns, by position."""
 
     left: int
     right: int
@@ -86,7 +87,7 @@ class PredicateSpace:
 
     @classmethod
     def of(cls, schema: Schema, nulls: str, pairs: Sequence[tuple[int, int]] = ()) -> PredicateSpace:
-        """Each column with itself, and these pairs of columns in both directions."""
+        """Compares each column with itself, and these pairs of columns in both directions."""
         same = [Comparison(i, i, column.kind.ordered) for i, column in enumerate(schema.columns)]
         crossed = []
         for a, b in pairs:
@@ -102,12 +103,12 @@ class PredicateSpace:
 
     @cached_property
     def bits(self) -> tuple[tuple[int, int], ...]:
-        """(comparison, what it says) of each bit of a clue."""
-        made: list[tuple[int, int]] = []
+        """(comparison, meaning) of each bit of a clue."""
+        bits: list[tuple[int, int]] = []
         for i, comparison in enumerate(self.comparisons):
             says = (LESS, GREATER) if comparison.ordered else (DIFFERENT, UNKNOWN)
-            made += [(i, say) for say in (says if comparison.ordered or self.nulls == "sql" else says[:1])]
-        return tuple(made)
+            bits += [(i, say) for say in (says if comparison.ordered or self.nulls == "sql" else says[:1])]
+        return tuple(bits)
 
     @property
     def width(self) -> int:
@@ -121,8 +122,8 @@ class PredicateSpace:
     @cached_property
     def _mirror_bits(self) -> Derived:
         places = {bit: place for place, bit in enumerate(self.bits)}
-        other = {LESS: GREATER, GREATER: LESS, DIFFERENT: DIFFERENT, UNKNOWN: UNKNOWN}
-        return Derived.of((places[self._mirror(i), other[say]], -1, _FIRST) for i, say in self.bits)
+        mirror = {LESS: GREATER, GREATER: LESS, DIFFERENT: DIFFERENT, UNKNOWN: UNKNOWN}
+        return Derived.of((places[self._mirror(i), mirror[say]], -1, _FIRST) for i, say in self.bits)
 
     def _mirror(self, comparison: int) -> int:
         return self.comparisons.index(self.comparisons[comparison].mirrored)
@@ -137,13 +138,13 @@ class PredicateSpace:
 
     @cached_property
     def mirror_atoms(self) -> Numbers:
-        """The atom that says the same with t and s exchanged."""
+        """[atom]: the atom with the same meaning after t and s are exchanged."""
         places = {atom: place for place, atom in enumerate(self.atoms)}
         return np.array([places[self._mirror(i), op.mirror] for i, op in self.atoms], np.int64)
 
     @cached_property
     def group_of(self) -> Numbers:
-        """The comparison of each atom."""
+        """[atom]: its comparison."""
         return np.array([i for i, _ in self.atoms], np.int64)
 
     def lacks(self, clues: Masks, budget: Budget | None = None) -> Masks:
@@ -153,7 +154,7 @@ class PredicateSpace:
     @cached_property
     def _lacking(self) -> Derived:
         places = {bit: place for place, bit in enumerate(self.bits)}
-        made = []
+        derived = []
         for i, op in self.atoms:
             ordered = self.comparisons[i].ordered
             says = (LESS, GREATER) if ordered else (DIFFERENT, UNKNOWN)
@@ -162,38 +163,38 @@ class PredicateSpace:
                 truth = {Op.LE: _SECOND, Op.GE: _FIRST, Op.NE: unequal}[op]
             else:
                 truth = _FIRST | _SECOND if op is Op.EQ else _NEITHER | _SECOND
-            made.append((places[i, says[0]], places.get((i, says[1]), -1), truth))
-        return Derived.of(made)
+            derived.append((places[i, says[0]], places.get((i, says[1]), -1), truth))
+        return Derived.of(derived)
 
     def mirrored_atoms(self, atoms: Masks, budget: Budget | None = None) -> Masks:
         """The same conjunctions with t and s exchanged."""
         return Derived.of((place, -1, _FIRST) for place in self.mirror_atoms.tolist())(atoms, budget)
 
     def in_weak(self, atoms: Masks) -> Bits:
-        """Sets of atoms as [set, 3 x comparison + weak operator]: without order `=` is both of <= and >=."""
+        """Sets of atoms as bits [set, 3 x comparison + weak operator]; without order, `=` becomes `<=` and `>=`."""
         bits = unpack(atoms, len(self.atoms))
-        made = np.zeros((len(atoms), len(WEAK) * len(self.comparisons)), np.bool_)
+        weak_bits = np.zeros((len(atoms), len(WEAK) * len(self.comparisons)), np.bool_)
         for atom, (i, op) in enumerate(self.atoms):
             for weak in (Op.LE, Op.GE) if op is Op.EQ else (op,):
-                made[:, len(WEAK) * i + WEAK.index(weak)] |= bits[:, atom]
-        return made
+                weak_bits[:, len(WEAK) * i + WEAK.index(weak)] |= bits[:, atom]
+        return weak_bits
 
     # --- rows -----------------------------------------------------------------------------------------------
 
     def operands(self, codes: Codes) -> list[tuple[Codes, Codes]]:
-        """The left and the right operands of each comparison, as codes that compare as the values do."""
-        columns, made = self.schema.columns, list(codes)
+        """The left and the right operands of each comparison, as codes that compare like the values."""
+        columns, codes_of = self.schema.columns, list(codes)
         return [
-            (made[a], made[a]) if a == b else common_codes(columns[a], made[a], columns[b], made[b])
+            (codes_of[a], codes_of[a]) if a == b else common_codes(columns[a], codes_of[a], columns[b], codes_of[b])
             for a, b in ((comparison.left, comparison.right) for comparison in self.comparisons)
         ]
 
     def clues(self, codes: Codes, pairs: Numbers, budget: Budget | None = None) -> Masks:
-        """The clues of some pairs (t, s) of rows, by position. O(pairs x comparisons)."""
-        operands, made = self.operands(codes), np.empty((len(pairs), self.width), np.uint64)
+        """The clues of pairs (t, s) of rows, by position. O(pairs x comparisons)."""
+        operands, clues = self.operands(codes), np.empty((len(pairs), self.width), np.uint64)
         for first, stop in spans(len(pairs), _PAIRS_AT_ONCE, budget):
-            made[first:stop] = self._clues(operands, pairs[first:stop])
-        return made
+            clues[first:stop] = self._clues(operands, pairs[first:stop])
+        return clues
 
     def _clues(self, operands: list[tuple[Codes, Codes]], pairs: Numbers) -> Masks:
         bits = np.zeros((len(pairs), len(self.bits)), np.bool_)
@@ -210,8 +211,8 @@ class PredicateSpace:
 def cross_pairs(
     schema: Schema, codes: Codes, wanted: CrossColumns, budget: Budget | None = None
 ) -> list[tuple[int, int]]:
-    """The columns that are compared with each other: those given, or those that share values in a third of the rows,
-    the most first, eight pairs at most. O(columns x values)."""
+    """The pairs of different columns that are compared: the given ones, or the at most eight pairs with most common
+    values, from 30 % of the rows on. O(columns x values)."""
     if not isinstance(wanted, bool):
         return [_given(schema, pair) for pair in wanted]
     if not wanted:
@@ -221,18 +222,18 @@ def cross_pairs(
     for a in np.unique(columns).tolist():
         if budget is not None:
             budget.check()
-        mine, others = columns == a, columns > a
-        known = np.zeros(values.max(initial=-1) + 1, np.int64)
-        known[values[mine]] = counts[mine]
-        common = np.minimum(counts[others], known[values[others]])
-        both = np.bincount(columns[others], common, minlength=len(schema))
-        shared += [
-            (-int(both[b]), a, b) for b in np.flatnonzero((both > 0) & (both >= _OVERLAP * codes.shape[1])).tolist()
-        ]
+        of_a, of_others = columns == a, columns > a
+        count_in_a = np.zeros(values.max(initial=-1) + 1, np.int64)
+        count_in_a[values[of_a]] = counts[of_a]
+        common = np.minimum(counts[of_others], count_in_a[values[of_others]])
+        overlap = np.bincount(columns[of_others], common, minlength=len(schema))
+        enough = np.flatnonzero((overlap > 0) & (overlap >= _OVERLAP * codes.shape[1]))
+        shared += [(-int(overlap[b]), a, b) for b in enough.tolist()]
     return sorted((a, b) for _, a, b in sorted(shared)[:MAX_CROSS_PAIRS])
 
 
 def _given(schema: Schema, pair: tuple[str, str]) -> tuple[int, int]:
+    """The positions of two given columns. Raises an error if they cannot be compared."""
     for name in pair:
         if name not in schema:
             raise SchemaError(unknown_name("column", name, schema.names))
@@ -245,14 +246,14 @@ def _given(schema: Schema, pair: tuple[str, str]) -> tuple[int, int]:
 
 
 def _value_counts(schema: Schema, codes: Codes) -> tuple[Numbers, Numbers, Numbers]:
-    """For columns that may be compared with others, by column: their values, as numbers that only equal values share;
-    the column; and how many rows have the value."""
+    """(value, column, count) of all values of the columns that may be compared with others. Values are numbers that
+    only equal values share."""
     chosen = [i for i, column in enumerate(schema.columns) if column.kind.group in _CROSSED]
     parts = [identities(schema.columns[i], codes[i][codes[i] != NULL]) for i in chosen]
     if not parts:
         return (np.zeros(0, np.int64),) * 3
     every = np.stack([np.concatenate([half.astype(np.int64) for half in side]) for side in zip(*parts, strict=True)])
     numbers = np.split(groups(every, np.arange(2)), np.cumsum([len(number) for number, _ in parts])[:-1])
-    counted = [np.unique(mine, return_counts=True) for mine in numbers]
+    counted = [np.unique(of_column, return_counts=True) for of_column in numbers]
     columns = np.repeat(chosen, [len(values) for values, _ in counted])
-    return np.concatenate([v for v, _ in counted]), columns, np.concatenate([c for _, c in counted])
+    return np.concatenate([values for values, _ in counted]), columns, np.concatenate([counts for _, counts in counted])

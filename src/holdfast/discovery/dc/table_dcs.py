@@ -1,4 +1,4 @@
-"""The denial constraints and order dependencies of one table: a change of rows becomes a change of rules."""
+"""The denial constraints and order dependencies of one table under change."""
 
 from __future__ import annotations
 
@@ -26,16 +26,19 @@ from holdfast.rules.ruleset import RuleSet
 from holdfast.table.row_change import RowChange
 from holdfast.table.schema import Schema
 
-SPACE = "space"  # the pairs of columns that are compared
-_PAIRS_PER_SECOND, _SECONDS = 300e6, 60  # of one core, and how long counting may take
-MAX_EVIDENCE_PAIRS = _PAIRS_PER_SECOND * _SECONDS * (os.cpu_count() or 1)  # of a change
-_INVERTING = 0.5  # of the time that is left, where evidence is lean
-MAX_CLUES = 30_000_000  # some gigabytes
+SPACE = "space"  # the fact that has the pairs of different columns that are compared
+_PAIRS_PER_SECOND, _SECONDS = 300e6, 60  # of one core, and the time that counting may take
+MAX_EVIDENCE_PAIRS = _PAIRS_PER_SECOND * _SECONDS * (os.cpu_count() or 1)  # pairs of a change that are counted at most
+MAX_CLUES = 30_000_000  # that are counted at most: a few gigabytes
+_DERIVING = 0.5  # share of the time for deriving rules from lean evidence; the rest is for proving them
 
 
 class TableDcs:
-    """Which columns are compared with each other is decided when the first rows come, and stays. All pairs are counted
-    while a change has at most `most_pairs`; beyond, evidence is lean, unless that was settled."""
+    """The rules of one table. Its facts are the evidence.
+
+    The first rows decide which different columns are compared, once and for all. All pairs are counted as long as no
+    change has more than `most_pairs`; after that evidence is lean, unless the options say otherwise.
+    """
 
     def __init__(
         self,
@@ -54,17 +57,18 @@ class TableDcs:
         self.lean: LeanEvidence | None = None
         self._kinds: list[OrderRules | DenialRules] = []
         self.unfinished: dict[str, str] = {}  # the kinds that a budget ended, and why
-        self.came = self.went = Tally.nothing(1)
-        self._lacked: list[tuple[Masks, Numbers]] | None = None  # by these pairs, once somebody asks
+        self.added = self.removed = Tally.nothing(1)  # clues, by the last change
+        self._lacked: list[tuple[Masks, Numbers]] | None = None  # atoms that their pairs lack, computed on demand
 
     def run_on(self, executor: Executor | None) -> None:
-        """Where large changes are worked on from now on."""
+        """Sets the executor of large changes."""
         self._executor = executor or ThreadExecutor()
         for facts in (self.counted, self.lean):
             if facts is not None:
                 facts.executor = self._executor
 
     def _begin(self, pairs: list[tuple[int, int]]) -> PredicateSpace:
+        """Sets the predicate space; `pairs`: different columns that are compared."""
         options = self._options
         self.space = PredicateSpace.of(self._schema, options.nulls, pairs if "dc" in options.kinds else ())
         self.counted = Evidence(self.space, self._executor)
@@ -75,10 +79,11 @@ class TableDcs:
         return self.space
 
     def _give_up_counts(self, space: PredicateSpace) -> None:
+        """Turns to lean evidence."""
         self.counted, self.lean = None, LeanEvidence(space, self._executor)
 
     def _is_too_much(self, change: RowChange, space: PredicateSpace, budget: Budget | None) -> bool:
-        """Whether not all pairs should be counted, for time or for memory."""
+        """Whether counting all pairs takes too much time or memory."""
         if self._options.evidence != "auto" or self._options.max_error:
             return self._options.evidence == "lean"
         clues = max(expected_clues(space, change.added_codes, budget), 0 if self.counted is None else len(self.counted))
@@ -86,71 +91,72 @@ class TableDcs:
 
     @property
     def strategy(self) -> str:
-        """How the rules are followed, in words."""
+        """The strategy, in words."""
         if self.lean is not None:
             return f"{len(self.lean):,} kinds of pairs with a pair each"
         return "no rows yet" if self.counted is None else f"{len(self.counted):,} kinds of pairs, counted"
 
     def update(self, change: RowChange, budget: Budget | None = None) -> dict[str, Array]:
-        """Brings evidence and rules to the rows after a change; returns what `merge` adds elsewhere."""
-        made: dict[str, Array] = {}
+        """Updates facts and rules to the rows after a change. Returns the facts that were added, for `merge`
+        elsewhere."""
+        facts: dict[str, Array] = {}
         if self.space is None:
             if not len(change.added):
-                return made
+                return facts
             pairs = cross_pairs(self._schema, change.added_codes, self._options.cross_columns, budget)
             self._begin(pairs)
-            made[SPACE] = np.array(pairs, np.int64).reshape(-1, 2)
+            facts[SPACE] = np.array(pairs, np.int64).reshape(-1, 2)
         assert self.space is not None
         rows = len(change.kept) + len(change.added)
         if self.counted is not None and self._is_too_much(change, self.space, budget):
             self._give_up_counts(self.space)
         self._lacked = None
         if self.lean is not None:
-            return made | self._update_lean(self.lean, change, budget or Budget())
+            return facts | self._update_lean(self.lean, change, budget or Budget())
         assert self.counted is not None
         delta = self.counted.delta(change, budget)
-        self.came, self.went = self.counted.merge(delta, budget)
-        self._invert(*self.counted.lacking(budget), rows, budget or Budget())
-        self._tell(budget)
-        return made | {"sets": delta.sets, "counts": delta.counts}
+        self.added, self.removed = self.counted.merge(delta, budget)
+        self._derive(*self.counted.lacking(budget), rows, budget or Budget())
+        self._set_rules(budget)
+        return facts | {"sets": delta.sets, "counts": delta.counts}
 
     def _update_lean(self, lean: LeanEvidence, change: RowChange, budget: Budget) -> dict[str, Array]:
-        self.came, self.went = lean.update(change, lambda lacks, rows: self._standing(lacks, rows, budget), budget)
+        self.added, self.removed = lean.update(change, lambda lacks, rows: self._claims(lacks, rows, budget), budget)
         if budget.ended or self.unfinished:
             proven = np.concatenate([lean.proven, lean.space.mirrored_atoms(lean.proven)])
             for rules in self._kinds:
                 rules.keep(lambda claims: among(claims, proven))
-                if budget.ended:  # before or while it was looked whether what stands holds
+                if budget.ended:  # before or while claims were proven
                     self.unfinished[rules.KIND] = budget.ended
-        self._tell(budget)
+        self._set_rules(budget)
         return lean.to_arrays()
 
-    def _standing(self, lacks: Masks, rows: int, budget: Budget) -> Masks:
-        """What has to hold if pairs lack nothing else; half of the time is for looking whether it does."""
-        self._invert(lacks, np.ones(len(lacks), np.int64), rows, budget.part(_INVERTING))
+    def _claims(self, lacks: Masks, rows: int, budget: Budget) -> Masks:
+        """The claims of the rules that follow from the sets of atoms that pairs lack."""
+        self._derive(lacks, np.ones(len(lacks), np.int64), rows, budget.part(_DERIVING))
         return np.concatenate([rules.claims() for rules in self._kinds])
 
-    def _invert(self, lacks: Masks, counts: Numbers, rows: int, budget: Budget) -> None:
-        """Each kind in its share of the time that is left, so that one of them does not take the time of the other."""
+    def _derive(self, lacks: Masks, counts: Numbers, rows: int, budget: Budget) -> None:
+        """Derives the rules of each kind from the sets of atoms that pairs lack, in its share of the time."""
         self.unfinished = {}
         for number, rules in enumerate(self._kinds):
-            mine = budget.part(1 / (len(self._kinds) - number))
-            rules.update(lacks, counts, rows, mine)
-            if mine.ended:
-                self.unfinished[rules.KIND] = mine.ended
+            kind_budget = budget.part(1 / (len(self._kinds) - number))
+            rules.update(lacks, counts, rows, kind_budget)
+            if kind_budget.ended:
+                self.unfinished[rules.KIND] = kind_budget.ended
 
-    def _tell(self, budget: Budget | None = None) -> None:
-        """Tells the rules. What the search left too little time for is not among them."""
-        blocks, telling = [], (budget or Budget()).grace()
+    def _set_rules(self, budget: Budget | None = None) -> None:
+        """Converts the rules to a rule set, as far as time allows."""
+        blocks, grace = [], (budget or Budget()).grace()
         for rules in self._kinds:
-            block, whole = rules.block(self._table, telling)
+            block, whole = rules.block(self._table, grace)
             blocks += [block] if len(block) else []
             if not whole:
-                self.unfinished.setdefault(rules.KIND, str(telling.ended))
+                self.unfinished.setdefault(rules.KIND, str(grace.ended))
         self.rules = RuleSet(tuple(blocks))
 
     def merge(self, delta: Arrays) -> None:
-        """Adds what `follow` returned elsewhere, to the facts only: `restore` follows."""
+        """Adds facts that `update` returned in another process. Call `restore` afterwards to derive the rules."""
         if SPACE in delta:
             self._begin([(int(a), int(b)) for a, b in np.asarray(delta[SPACE])])
         if self.space is None:
@@ -160,30 +166,30 @@ class TableDcs:
             assert self.lean is not None
             self.lean.load(delta)
         elif self.counted is not None and "sets" in delta:
-            self.counted.merge(Tally.counted(delta))
+            self.counted.merge(Tally.without_pairs(delta))
 
     def restore(self, rows: int) -> None:
-        """Brings the rules to the evidence."""
+        """Derives the rules from the evidence."""
         if self.lean is not None:
-            self.lean.restore(lambda lacks, rows: self._standing(lacks, rows, Budget()), rows)
+            self.lean.restore(lambda lacks, rows: self._claims(lacks, rows, Budget()), rows)
         elif self.counted is not None:
-            self._invert(*self.counted.lacking(), rows, Budget())
-        self._tell()
+            self._derive(*self.counted.lacking(), rows, Budget())
+        self._set_rules()
 
     def to_arrays(self) -> dict[str, Array]:
-        """The facts, as a delta from nothing."""
+        """All facts, in the form that `merge` takes."""
         if self.space is None:
             return {"nothing": np.zeros(0)}
         compared = [(c.left, c.right) for c in self.space.comparisons if c.left < c.right]
-        made: dict[str, Array] = {SPACE: np.array(compared, np.int64).reshape(-1, 2)}
+        facts: dict[str, Array] = {SPACE: np.array(compared, np.int64).reshape(-1, 2)}
         if self.lean is not None:
-            return made | self.lean.to_arrays()
+            return facts | self.lean.to_arrays()
         assert self.counted is not None
-        return made | self.counted.to_arrays()
+        return facts | self.counted.to_arrays()
 
     def why(self, rule: Rule) -> Pair | None:
-        """The pair that decided about a rule with the last change, if it is known: one that came and violates it, or
-        one that went and did."""
+        """The pair that decided about a rule in the last change, if known: an added pair that violates it, or a removed
+        pair that did."""
         space = self.space
         if space is None or not isinstance(rule, Order | Dc):
             return None
@@ -191,28 +197,28 @@ class TableDcs:
             (space.comparisons[i].left, space.comparisons[i].right, op): n for n, (i, op) in enumerate(space.atoms)
         }
         names = {name: i for i, name in enumerate(space.schema.names)}
-        needed = []
+        forbidden = []
         for p in as_dc(rule).written:
             assert isinstance(p, Compare)
             assert isinstance(p.right, Cell)
             sides = names[p.left.column], names[p.right.column]
             ops = [op for op in (Op.EQ, Op.LE, Op.GE, Op.NE) if p.op.implies(op) and (*sides, op) in places]
-            needed += [places[*sides, op] for op in ops]
-        wanted = mask_of(needed, len(space.atoms))
+            forbidden += [places[*sides, op] for op in ops]
+        conjunction = mask_of(forbidden, len(space.atoms))
         for lacks, pairs in self._decisive(space):
-            passes = np.flatnonzero(~(lacks & wanted).any(axis=1))
+            passes = np.flatnonzero(~(lacks & conjunction).any(axis=1))
             if len(passes):
                 t, s = pairs[passes[0]].tolist()
                 return t, s
         return None
 
     def _decisive(self, space: PredicateSpace) -> list[tuple[Masks, Numbers]]:
-        """What the pairs lack that came and that went with the last change, in both orientations, and these pairs."""
+        """(sets of atoms that pairs lack, these pairs) of added and of removed pairs, in both orientations."""
         if self._lacked is None:
             self._lacked = []
-            for tally in (self.came, self.went):
-                known = tally.where(np.flatnonzero((tally.pairs >= 0).all(axis=1)))
-                mirror = space.mirrored(known.sets)
-                self._lacked.append((space.lacks(known.sets), known.pairs))
-                self._lacked.append((space.lacks(mirror), known.pairs[:, ::-1]))
+            for tally in (self.added, self.removed):
+                witnessed = tally.where(np.flatnonzero((tally.pairs >= 0).all(axis=1)))
+                mirror = space.mirrored(witnessed.sets)
+                self._lacked.append((space.lacks(witnessed.sets), witnessed.pairs))
+                self._lacked.append((space.lacks(mirror), witnessed.pairs[:, ::-1]))
         return self._lacked

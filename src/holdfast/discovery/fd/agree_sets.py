@@ -2,8 +2,8 @@
 
 The agree-set of a pair of rows is the set of columns in which they are equal. The multiset counts the unordered pairs
 of each agree-set. A change adds the pairs of inserted rows and subtracts those of deleted rows (Property 1). Differs
-from the paper, which drops the empty agree-set: constants and the error of keys need it. Under `sql` an entry is two
-sets, the columns in which the pair agrees and those in which it differs.
+from the paper, which drops the empty agree-set: constant columns and the error of keys need it. Under `sql` an entry is
+two sets, the columns in which the pair agrees and those in which it differs.
 """
 
 from __future__ import annotations
@@ -22,11 +22,12 @@ from holdfast.table.dictionary import Codes
 class AgreeSets(PairSets):
     """The agree-sets of one table.
 
+    >>> import numpy as np
     >>> from holdfast.table.row_change import RowChange
     >>> table = AgreeSets(columns=2)
     >>> ids, codes = np.arange(3), np.array([[1, 1, 2], [5, 6, 5]])
-    >>> nobody = np.arange(0), codes[:, :0]
-    >>> delta = table.delta(RowChange(*nobody, ids, codes, *nobody))
+    >>> no_rows = np.arange(0), codes[:, :0]
+    >>> delta = table.delta(RowChange(*no_rows, ids, codes, *no_rows))
     >>> _ = table.merge(delta)
     >>> sorted(zip(table.sets[:, 0].tolist(), table.counts.tolist()))  # bit 0: the first column
     [(0, 1), (1, 1), (2, 1)]
@@ -51,7 +52,7 @@ class AgreeSets(PairSets):
         return Compared.of(codes, self.nulls, pairs)
 
     def split(self, entries: Masks) -> tuple[Masks, Masks]:
-        """Entries as the sets in which pairs agree, and those in which they differ."""
+        """The columns in which the pairs of each entry agree, and those in which they differ."""
         words = words_for(self.columns)
         agree = entries[:, :words]
         return agree, entries[:, words:] if self.nulls == "sql" else ~agree & full(self.columns)

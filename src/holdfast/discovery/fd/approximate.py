@@ -1,4 +1,4 @@
-"""All minimal keys and FDs whose error is small enough, from an oracle that tells the error."""
+"""All minimal keys and FDs whose error is small enough, by asking an oracle."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from holdfast.discovery.budget import Budget
-from holdfast.discovery.fd.collapsed import Collapsed
+from holdfast.discovery.fd.collapsed import CollapsedRules
 from holdfast.discovery.hitting_sets.border import Bits, Border, Trial
 from holdfast.rules.masks import Masks, full, mask_of, none, unpack
 
@@ -29,15 +29,15 @@ class ApproximateFds:
         self._borders: dict[int, Border] = {}
 
     def update(self, is_good: IsGood, rows: int, order: Sequence[int], budget: Budget | None = None) -> None:
-        """Finds the rules of changed rows. `order` are the columns by which bad left sides are grown, those that
-        distinguish least first."""
+        """Finds the rules of the current rows. `order`: the columns in the order in which bad left sides are grown, the
+        least selective first."""
         budget, self.unfinished, self._lefts = budget or Budget(), {}, {}
         if rows < 2:
             return
         rights = [self.columns] if "key" in self.kinds else []
         rights += [*range(self.columns)] if "fd" in self.kinds else []
         for done, right in enumerate(rights):
-            budget.tell("searching", done / len(rights))
+            budget.report("searching", done / len(rights))
             right_budget = budget.for_one_of(len(rights) - done)
             if not right_budget.spent():
                 border = self._border(right)
@@ -53,16 +53,16 @@ class ApproximateFds:
             self._borders[right] = Border(self.columns, allowed, self.most.get("key" if is_key else "fd"))
         return self._borders[right]
 
-    def collapsed(self) -> Collapsed:
+    def collapsed(self) -> CollapsedRules:
         lefts = np.concatenate([none(self.columns), *self._lefts.values()])
         rights = [np.full(len(masks), right) for right, masks in self._lefts.items()]
-        return Collapsed(np.arange(self.columns), lefts, np.concatenate([np.zeros(0, np.int64), *rights]))
+        return CollapsedRules(np.arange(self.columns), lefts, np.concatenate([np.zeros(0, np.int64), *rights]))
 
 
 class LeftSideTest:
     """Which left sides of one right side are good. A key needs at least one column."""
 
-    at_once = 1  # an error takes a pass over the rows
+    at_once = 1  # each test takes a pass over the rows
 
     def __init__(self, columns: int, right: int, is_good: IsGood, order: Sequence[int]) -> None:
         self._columns, self._right, self._order = columns, right, order

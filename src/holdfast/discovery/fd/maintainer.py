@@ -9,7 +9,7 @@ import numpy as np
 
 from holdfast.arrays import Arrays
 from holdfast.discovery.budget import Budget
-from holdfast.discovery.fd.collapsed import Collapsed
+from holdfast.discovery.fd.collapsed import CollapsedRules
 from holdfast.discovery.fd.table_fds import MAX_AGREE_SET_PAIRS, TableFds
 from holdfast.discovery.maintainer import RowChanges, Tables
 from holdfast.discovery.pair_sets import Tally
@@ -48,8 +48,8 @@ class FdMaintainer:
 
     def begin(self, rows: Tables, budget: Budget) -> None:
         budget.check()
-        mine = rows[self.table]
-        self._fds.update(RowChange.arrival(mine.ids(), mine.codes()), budget)
+        table = rows[self.table]
+        self._fds.update(RowChange.arrival(table.ids(), table.codes()), budget)
 
     def update(self, changes: RowChanges, rows: Tables) -> RuleChange:
         if self.table not in changes:
@@ -58,11 +58,11 @@ class FdMaintainer:
         before = self._fds.collapsed()
         self.added_facts = self._fds.update(changes[self.table])
         after = self._fds.collapsed()
-        deciding_pair = DecidingPair(self._schema, self._fds.came, self._fds.went)
+        deciding_pair = DecidingPair(self._schema, self._fds.added, self._fds.removed)
         added, removed = self._ruleset(after.minus(before)), self._ruleset(before.minus(after))
         return RuleChange(added, removed, deciding_pair, table=self.table)
 
-    def _ruleset(self, rules: Collapsed, *, errors: bool = False) -> RuleSet:
+    def _ruleset(self, rules: CollapsedRules, *, errors: bool = False) -> RuleSet:
         return rules.ruleset(self._schema.names, self.table, self._fds.errors(rules) if errors else None)
 
     def rules(self) -> RuleSet:

@@ -1,7 +1,7 @@
-"""What agree-sets refute: X -> A fails for a pair that agrees on X and differs in A.
+"""The maximal sets of Dep-Miner: the agree-sets that decide which rules hold, for all right sides at once.
 
-Most agree-sets say nothing that a larger one does not say; the few others are the maximal sets of Dep-Miner, for all
-right sides at once. A key is a right side too, in which every pair differs: its bit follows those of the columns.
+A pair that agrees on X and differs in A refutes X -> A. Most agree-sets refute nothing that a larger one does not
+refute. Keys are treated as one more right side, in which every pair differs; its bit follows those of the columns.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from holdfast.discovery.budget import Budget
 from holdfast.kernels.sets import refutations
 from holdfast.rules.masks import Masks, Numbers, has, mask_of, numbered, sizes, unpack, words_for
 
-_AT_ONCE = 4096  # sets between looks at the clock
+_AT_ONCE = 4096  # sets between budget checks
 
 
 @dataclass(frozen=True)
 class MaximalSets:
-    """Sets of columns, larger before smaller, and the right sides that each refutes and no larger one does."""
+    """Sets of columns, larger before smaller, and for each the right sides that it refutes and no larger set does."""
 
     columns: int
     sets: Masks
@@ -27,12 +27,12 @@ class MaximalSets:
 
     @classmethod
     def of(cls, agree: Masks, differ: Masks, columns: int, budget: Budget | None = None) -> MaximalSets:
-        """From the sets in which pairs agree and differ; after a spent budget, the largest of them only, which refute
-        less. O(sets x kept sets), less in practice."""
+        """From the columns in which pairs agree and those in which they differ. If the budget runs out, only the
+        largest sets, which refute less. O(sets x kept sets), less in practice."""
         rights = np.zeros((len(agree), words_for(columns + 1)), np.uint64)
         rights[:, : differ.shape[1]] = differ
         rights |= mask_of([columns], columns + 1)
-        agree, rights = _together(agree, rights)
+        agree, rights = _merged(agree, rights)
         order = np.argsort(-sizes(agree), kind="stable")
         agree, rights = np.ascontiguousarray(agree[order]), np.ascontiguousarray(rights[order])
         keep, useful, kept = np.empty(len(agree), np.int64), np.empty_like(rights), 0
@@ -40,24 +40,24 @@ class MaximalSets:
             if budget is not None and budget.spent():
                 break
             if budget is not None:
-                budget.tell("reducing agree-sets", first / len(agree))
+                budget.report("checking column combinations", first / len(agree))
             kept = refutations(agree, rights, first, min(first + _AT_ONCE, len(agree)), kept, keep, useful)
         return cls(columns, agree[keep[:kept]], useful[keep[:kept]])
 
-    def edges(self, right: int, among: Masks) -> Masks:
-        """The columns, among some, of which a left side of `right` must have one, for each set that refutes it."""
-        edges = ~self.sets[has(self.rights, right)] & among
+    def edges(self, right: int, usable: Masks) -> Masks:
+        """For each set that refutes `right`, the other usable columns: a left side must have one of them."""
+        edges = ~self.sets[has(self.rights, right)] & usable
         return edges & ~mask_of([right], self.columns) if right < self.columns else edges
 
     def classes(self) -> Numbers:
-        """For each column the first one that is in the same sets and the same right sides: as left and as right sides
-        such columns can stand for each other, as do columns of which each determines the other."""
-        places = np.concatenate([unpack(self.sets, self.columns), unpack(self.rights, self.columns)])
-        _, first, inverse = np.unique(np.packbits(places, axis=0), axis=1, return_index=True, return_inverse=True)
+        """For each column the first one that is in the same sets and in the same right sides. Such columns are
+        equivalent: each determines the other, and rules hold for both or for none."""
+        membership = np.concatenate([unpack(self.sets, self.columns), unpack(self.rights, self.columns)])
+        _, first, inverse = np.unique(np.packbits(membership, axis=0), axis=1, return_index=True, return_inverse=True)
         return np.asarray(first[inverse.reshape(-1)], np.int64)
 
 
-def _together(agree: Masks, rights: Masks) -> tuple[Masks, Masks]:
+def _merged(agree: Masks, rights: Masks) -> tuple[Masks, Masks]:
     """Each agree-set once, with the right sides of all its entries."""
     sets, numbers = numbered(agree)
     if len(sets) == len(agree):

@@ -20,32 +20,32 @@ class Oracle:
         self._groups = Partitions.of_codes(codes, options.nulls, memory)
         self._options, self._rows = options, int(codes.shape[1])
         self._most_pairs = most_within(options.max_error, self._rows * (self._rows - 1))
-        self._known: dict[tuple[tuple[int, ...], int | None], int] = {}  # errors of rules that are good
+        self._counts: dict[tuple[tuple[int, ...], int | None], int] = {}  # of good rules
         self._most_rows = most_within(options.max_error, self._rows)
 
     @property
     def order(self) -> Sequence[int]:
-        """The columns, those with the fewest values first: they distinguish least."""
+        """The columns, least selective first."""
         return self._groups.by_values()
 
     def is_good(self, left: Sequence[int], right: int | None) -> bool:
-        """Whether the error is small enough: a test on integers."""
+        """Whether the error is small enough. Compares integers, so that rounding cannot decide."""
         pairs = self._measure(right) == "g1"
         count = self._count(left, right)
         good = count <= (self._most_pairs if pairs else self._most_rows)
         if good:
-            self._known[tuple(left), right] = count
+            self._counts[tuple(left), right] = count
         return good
 
     def error(self, left: Sequence[int], right: int | None) -> float:
         if self._rows < 2:
             return 0.0
-        known = self._known.get((tuple(left), right))
-        count = self._count(left, right) if known is None else known
+        kept = self._counts.get((tuple(left), right))
+        count = self._count(left, right) if kept is None else kept
         return count / (self._rows * (self._rows - 1) if self._measure(right) == "g1" else self._rows)
 
     def _count(self, left: Sequence[int], right: int | None) -> int:
-        """Violating pairs, or rows to remove."""
+        """Violating pairs (g1), or rows to remove (g3)."""
         if self._measure(right) == "g1":
             return self._pairs(left, right)
         return self._groups.errors(left, right)[1]

@@ -1,4 +1,4 @@
-"""The rows of a table grouped by any columns, kept while there is room: what validating a rule by grouping needs."""
+"""The rows of a table grouped by columns, in a cache: rules are validated and measured by grouping."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ DEFAULT_MEMORY = 1 << 30
 
 @dataclass(frozen=True)
 class Partition:
-    """Groups of two or more rows: `rows`, group behind group, and where each group ends."""
+    """The groups of two or more rows: `rows` has one group after another, `ends[group]` is where it ends."""
 
     rows: Small
     ends: Small
@@ -34,24 +34,24 @@ class Partition:
         return int(self.rows.nbytes + self.ends.nbytes)
 
     def shared_pairs(self) -> int:
-        """Ordered pairs of different rows of one group."""
+        """How many ordered pairs of different rows share a group."""
         sizes = np.diff(self.ends, prepend=0).astype(np.int64)
         return int((sizes * (sizes - 1)).sum())
 
     def superfluous(self) -> int:
-        """Rows to remove so that no group has two."""
+        """How many rows must be removed so that no group has two."""
         return len(self.rows) - len(self.ends)
 
 
 class Partitions:
-    """Partitions of one table under a null policy; positions are those of the codes that it was given.
+    """Partitions of one table under a null policy. Rows are positions in the given codes.
 
-    A partition is made from one with a column less, least distinct columns last, so that it starts from few rows;
-    partitions are kept up to `memory` bytes, the most recently used ones. O(rows of the smaller partition) each.
+    A partition refines the one without its least distinct column, which has the fewest rows; O(rows of that partition).
+    The most recently used partitions are kept, up to `memory` bytes.
     """
 
     def __init__(self, numbers: Small, distinct: Numbers, nulls: str, memory: int = DEFAULT_MEMORY) -> None:
-        """`numbers[column, row]` are dense numbers of the values; `distinct[column]` is how many there are."""
+        """`numbers[column, row]`: the values as numbers from 0 on; `distinct[column]`: how many values there are."""
         self._numbers, self._distinct, self._nulls, self._memory = numbers, distinct, nulls, memory
         self._kept: OrderedDict[frozenset[int], Partition] = OrderedDict()
         self._bytes = 0
@@ -59,7 +59,7 @@ class Partitions:
 
     @classmethod
     def of_codes(cls, codes: Codes, nulls: str, memory: int = DEFAULT_MEMORY) -> Partitions:
-        """Numbers the values; a null that equals no null gets a negative number. O(rows x columns)."""
+        """Numbers the values; nulls that equal nothing get -1. O(rows x columns)."""
         numbers, distinct = np.empty(codes.shape, np.int32), np.empty(len(codes), np.int64)
         for i, column in enumerate(codes):
             distinct[i] = number_values(as_compiled(column), table_for(len(column)), numbers[i])
@@ -69,7 +69,7 @@ class Partitions:
 
     @property
     def shared(self) -> dict[str, Array]:
-        """What another process needs to make the same partitions."""
+        """What another process needs for the same partitions."""
         nulls = np.frombuffer(self._nulls.encode(), np.uint8)
         return {"numbers": self._numbers, "distinct": self._distinct, "nulls": nulls, "memory": np.array(self._memory)}
 
@@ -80,11 +80,11 @@ class Partitions:
         return cls(numbers, distinct.astype(np.int64), nulls, memory)
 
     def by_values(self) -> list[int]:
-        """The columns, those of few values first."""
+        """The columns, those with the fewest values first."""
         return [int(column) for column in np.argsort(self._distinct, kind="stable")]
 
     def of(self, columns: Sequence[int]) -> Partition:
-        """The rows by these columns."""
+        """The rows grouped by these columns."""
         key = frozenset(columns)
         if key in self._kept:
             self._kept.move_to_end(key)
@@ -95,7 +95,7 @@ class Partitions:
         return self._keep(key, self._refined(self.of(tuple(key - {last})), last))
 
     def numbering(self, column: int) -> bytes:
-        """The same for columns whose values make the same groups of rows."""
+        """A digest that columns share if they group the rows in the same way."""
         return hashlib.sha256(self._numbers[column].tobytes()).digest()
 
     def _whole(self) -> Small:
@@ -115,7 +115,7 @@ class Partitions:
         return partition
 
     def clashes(self, left: Sequence[int], right: int | None, most: int) -> Numbers:
-        """Some pairs of rows that refute `left -> right`, or where right is None the key `left`; none if it holds."""
+        """At most `most` pairs of rows that refute `left -> right`, or the key `left`; none if it holds."""
         partition = self.of(left)
         out = np.empty((most, 2), np.int64)
         if right is None:

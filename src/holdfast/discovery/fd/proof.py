@@ -1,4 +1,4 @@
-"""Which rules that some agree-sets leave standing are known to hold, and which are open."""
+"""Which of the rules that the agree-sets do not refute are proven, and which are still open."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import numpy as np
 import numpy.typing as npt
 
 from holdfast.discovery.budget import Budget
-from holdfast.discovery.fd.collapsed import Collapsed, common_parts
+from holdfast.discovery.fd.collapsed import CollapsedRules, common_parts
 from holdfast.discovery.fd.exact import FdRules
 from holdfast.rules.masks import Masks, Numbers, among, mask_of, none
 
 
 class Claims(NamedTuple):
-    """lefts[i] -> rights[i], or a key where the right side is no column."""
+    """The claims lefts[i] -> rights[i]; the right side `columns`, which is no column, marks a key."""
 
     lefts: Masks
     rights: Numbers
@@ -24,50 +24,51 @@ class Claims(NamedTuple):
 
 @dataclass
 class Proof:
-    """What is proven: rules with a left side that contains one of `before`, all of which held and were all; rules that
-    were validated; or everything."""
+    """What is proven: rules that were validated, and rules that follow from the complete rules `before` the change;
+    with `complete`, everything."""
 
-    before: Collapsed | None = None
+    before: CollapsedRules | None = None
     complete: bool = False
     _valid: set[tuple[bytes, int]] = field(default_factory=set)
 
     def add(self, left: Masks, right: int) -> None:
-        """A rule was found to hold."""
+        """Notes that a rule was validated."""
         self._valid.add((left.tobytes(), right))
 
     def open_claims(self, rules: FdRules) -> Claims:
-        """The rules that are to be validated, and that the columns of each class determine each other."""
+        """The rules that have to be validated, and the FDs that make the columns of each class equivalent."""
         lefts, rights = [none(rules.columns)], [np.zeros(0, np.int64)]
         if not self.complete:
             old = self._before(rules)
-            for right, covers in rules.covers.items():
-                unproven = covers[~self._proven(old, covers, right)]
+            for right, left_sides in rules.left_sides.items():
+                unproven = left_sides[~self._proven(old, left_sides, right)]
                 lefts.append(unproven)
                 rights.append(np.full(len(unproven), right))
-            for a, b in self._twins(rules, old):
+            for a, b in self._equivalences(rules, old):
                 lefts.append(mask_of([a], rules.columns))
                 rights.append(np.array([b]))
         return Claims(np.concatenate(lefts), np.concatenate(rights))
 
     def keep_proven(self, rules: FdRules, budget: Budget) -> None:
-        """Lets go of rules that are not proven, and of what columns could stand for."""
+        """Drops rules and equivalences of columns that are not proven."""
         old = self._before(rules)
-        proven = {right: covers[self._proven(old, covers, right)] for right, covers in rules.covers.items()}
+        proven = {right: lefts[self._proven(old, lefts, right)] for right, lefts in rules.left_sides.items()}
         rules.keep(proven, budget)
         rules.classes = np.arange(rules.columns)
 
-    def _proven(self, old: Collapsed, covers: Masks, right: int) -> npt.NDArray[np.bool_]:
+    def _proven(self, old: CollapsedRules, lefts: Masks, right: int) -> npt.NDArray[np.bool_]:
+        """Which left sides of `right` were validated or contain one of before."""
         before = old.lefts[old.rights == right]
-        proven = among(covers, before)
+        proven = among(lefts, before)
         for i in np.flatnonzero(~proven):
-            proven[i] = (covers[i].tobytes(), right) in self._valid or (
-                len(before) > 0 and bool(((before & covers[i]) == before).all(axis=1).any())
+            proven[i] = (lefts[i].tobytes(), right) in self._valid or (
+                len(before) > 0 and bool(((before & lefts[i]) == before).all(axis=1).any())
             )
         return proven
 
-    def _twins(self, rules: FdRules, old: Collapsed) -> Iterator[tuple[int, int]]:
-        """A round of FDs through each class, without those that are proven or follow from a rule of before. Columns
-        that were equivalent before need not be so now: without left sides (`max_size=0`), no rule said so."""
+    def _equivalences(self, rules: FdRules, old: CollapsedRules) -> Iterator[tuple[int, int]]:
+        """A cycle of FDs through each class, without those that are proven or follow from a rule of before. Equivalence
+        before the change does not prove it: with `max_size=0` no rule stated it."""
         for first in np.unique(rules.classes).tolist():
             members = np.flatnonzero(rules.classes == first).tolist()
             for a, b in zip(members, [*members[1:], first], strict=True):
@@ -76,8 +77,8 @@ class Proof:
                 if a != b and not follows and (claim.tobytes(), b) not in self._valid:
                     yield a, b
 
-    def _before(self, rules: FdRules) -> Collapsed:
-        """The old rules over columns that the new ones speak of too."""
+    def _before(self, rules: FdRules) -> CollapsedRules:
+        """The rules before the change, over classes that are parts of the current ones."""
         if self.before is None:
-            return Collapsed.nothing(rules.columns)
+            return CollapsedRules.nothing(rules.columns)
         return self.before.refined(common_parts(self.before.classes, rules.classes))

@@ -1,4 +1,4 @@
-"""The support of keys and FDs: the rows that each says something about."""
+"""The support of keys and FDs: the number of rows that each says something about."""
 
 from __future__ import annotations
 
@@ -16,38 +16,37 @@ from holdfast.rules.rule_block import RuleBlock
 from holdfast.rules.ruleset import RuleSet
 from holdfast.table.rows import Rows
 
-_SUPPORTED = 32  # rules between looks at the clock
+_SUPPORTED = 32  # rules between budget checks
 _MAX_SUPPORTS = 1000
 
 
 def with_supports(rules: RuleSet, rows: Mapping[str, Rows], nulls: str, budget: Budget | None = None) -> RuleSet:
-    """The rules with the number of rows that each says something about: for an FD those that share their left values
-    with another row, for a key all. Of a thousand rules at most; more are not looked at, nor are those of a table and
-    kind for which there is no time."""
+    """The rules with their supports: for an FD the rows that share their left values with another row, for a key all
+    rows. More than a thousand rules get none; nor do the rules of a table and kind for which there is no time."""
     if len(rules) > _MAX_SUPPORTS:
         return rules
     budget = budget or Budget()
-    groups: dict[str, Partitions] = {}
+    partitions: dict[str, Partitions] = {}
     blocks = []
     for block in rules.blocks:
         name = block.table
         if block.kind in OF_ONE_TABLE and name is not None:
             try:
                 budget.check()
-                groups[name] = groups.get(name) or Partitions.of_codes(rows[name].codes(), nulls)
-                block = _supported(block, groups[name], budget)
+                partitions[name] = partitions.get(name) or Partitions.of_codes(rows[name].codes(), nulls)
+                block = _supported(block, partitions[name], budget)
             except Cancelled:
                 budget.skip(f"the support of {block.kind} rules was not counted")
         blocks.append(block)
     return replace(rules, blocks=tuple(blocks))
 
 
-def _supported(block: RuleBlock, groups: Partitions, budget: Budget) -> RuleBlock:
+def _supported(block: RuleBlock, partitions: Partitions, budget: Budget) -> RuleBlock:
     places = {name: i for i, name in enumerate(block.names)}
     counts = []
     for done, rule in enumerate(block):
         if done % _SUPPORTED == 0:
             budget.check()
         left = rule.left if isinstance(rule, Fd) else None
-        counts.append(groups.rows if left is None else len(groups.of([places[c] for c in sorted(left)]).rows))
+        counts.append(partitions.rows if left is None else len(partitions.of([places[c] for c in sorted(left)]).rows))
     return replace(block, supports=np.array(counts, np.int64))

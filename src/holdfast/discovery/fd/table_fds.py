@@ -1,7 +1,7 @@
 """The keys and FDs of one table under change.
 
-Three ways to know them (decision 0008): counted agree-sets of all pairs; beyond `most_pairs`, agree-sets with a witness
-each, for rules that hold exactly; and rows grouped by columns, for rules that nearly hold.
+Three strategies (decision 0008): counted agree-sets of all pairs; beyond `most_pairs`, agree-sets with a witness each,
+for rules that hold exactly; and rows grouped by columns, for rules that nearly hold.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from holdfast.arrays import Array, Arrays
 from holdfast.discovery.budget import Budget
 from holdfast.discovery.fd.agree_sets import AgreeSets
 from holdfast.discovery.fd.approximate import ApproximateFds
-from holdfast.discovery.fd.collapsed import Collapsed
+from holdfast.discovery.fd.collapsed import CollapsedRules
 from holdfast.discovery.fd.exact import FdRules
 from holdfast.discovery.fd.oracle import Oracle
 from holdfast.discovery.fd.partitions import DEFAULT_MEMORY
@@ -25,15 +25,15 @@ from holdfast.executors.threads import ThreadExecutor
 from holdfast.table.dictionary import Codes
 from holdfast.table.row_change import RowChange
 
-MAX_AGREE_SET_PAIRS = 1e9  # of a change: beyond, agree-sets are not counted (any more). 45,000 rows from nothing
+MAX_AGREE_SET_PAIRS = 1e9  # pairs of a change that are counted at most: 45,000 rows from nothing
 
 
 class TableFds:
     """The rules of one table. Its facts are the agree-sets.
 
     >>> table = TableFds(2, SearchOptions(("key", "fd")))
-    >>> nobody = np.arange(0), np.zeros((2, 0), np.int64)
-    >>> _ = table.update(RowChange(*nobody, np.arange(3), np.array([[1, 2, 3], [5, 5, 5]]), *nobody))
+    >>> no_rows = np.arange(0), np.zeros((2, 0), np.int64)
+    >>> _ = table.update(RowChange(*no_rows, np.arange(3), np.array([[1, 2, 3], [5, 5, 5]]), *no_rows))
     >>> table.collapsed().ruleset(["a", "b"], None).texts()
     ['() -> b', 'key(a)']
     """
@@ -56,11 +56,11 @@ class TableFds:
         self._exact = FdRules(columns, options.sizes, options.of_one_table) if not options.max_error else None
         self._near = ApproximateFds(columns, options.sizes, options.of_one_table) if options.max_error else None
         self._oracle: Oracle | None = None
-        # agree-sets that came and went with the last change, with a pair each
-        self.came = self.went = Tally.nothing(AgreeSets(columns, options.nulls).width)
+        # agree-sets that the last change added and removed, with a pair each
+        self.added = self.removed = Tally.nothing(AgreeSets(columns, options.nulls).width)
 
     def run_on(self, executor: Executor | None) -> None:
-        """Where large changes are worked on from now on."""
+        """Sets the executor of large changes."""
         self._executor = executor or ThreadExecutor()
         for facts in (self.counted, self.witnessed):
             if facts is not None:
@@ -68,7 +68,7 @@ class TableFds:
 
     @property
     def strategy(self) -> str:
-        """How the rules are followed, in words."""
+        """The strategy, in words."""
         if self.counted is not None:
             return f"{len(self.counted):,} agree-sets of all pairs"
         return f"{len(self.witnessed):,} agree-sets with a pair each" if self.witnessed else "rows grouped by columns"
@@ -81,7 +81,7 @@ class TableFds:
         if self._near is not None:
             self._search(np.concatenate([change.kept_codes, change.added_codes], axis=1), budget)
         elif self.counted is not None:
-            self._invert(self.counted, len(change.kept) + len(change.added), budget)
+            self._derive(self.counted, len(change.kept) + len(change.added), budget)
         return delta
 
     def _update_facts(self, change: RowChange, budget: Budget | None) -> dict[str, Array]:
@@ -90,10 +90,11 @@ class TableFds:
         if self.counted is None:
             return self._update_witnessed(change, budget or Budget())
         delta = self.counted.delta(change, budget)
-        self.came, self.went = self.counted.merge(delta, budget)
+        self.added, self.removed = self.counted.merge(delta, budget)
         return {"sets": delta.sets, "counts": delta.counts}
 
     def _give_up_counts(self) -> None:
+        """Turns to agree-sets with a witness each."""
         self.counted = None
         if self._exact is not None and self.witnessed is None:
             self.witnessed = WitnessedAgreeSets(self.columns, self.options.nulls, self._executor, self._memory)
@@ -106,40 +107,40 @@ class TableFds:
         self.witnessed.update(change, self._exact, budget)
         after = Tally(self.witnessed.sets, np.ones(len(self.witnessed), np.int64), self.witnessed.pairs)
         difference = after - before
-        self.came, self.went = difference.where(difference.counts > 0), difference.where(difference.counts < 0)
+        self.added, self.removed = difference.where(difference.counts > 0), difference.where(difference.counts < 0)
         return {"witnessed": np.zeros(0)} | self.witnessed.to_arrays()
 
     def _search(self, codes: Codes, budget: Budget) -> None:
-        """Finds the rules that nearly hold on rows."""
+        """Finds the rules that nearly hold."""
         assert self._near is not None
         self._oracle = Oracle(self.counted, codes, self.options, self._memory)
         self._near.update(self._oracle.is_good, codes.shape[1], self._oracle.order, budget)
 
-    def _invert(self, counted: AgreeSets, rows: int, budget: Budget) -> None:
-        """Reads the exact rules of so many rows from their agree-sets."""
+    def _derive(self, counted: AgreeSets, rows: int, budget: Budget) -> None:
+        """Derives the exact rules of a number of rows from their agree-sets."""
         assert self._exact is not None
         self._exact.update(*counted.split(counted.sets), rows, budget)
 
     def merge(self, delta: Arrays) -> None:
-        """Adds what `follow` returned elsewhere, to the facts only: `restore` follows."""
+        """Adds facts that `update` returned in another process. Call `restore` afterwards to derive the rules."""
         if "witnessed" in delta:
             self._give_up_counts()
             if self.witnessed is not None and "sets" in delta:
                 self.witnessed.load(delta)
         elif self.counted is not None:
-            self.counted.merge(Tally.counted(delta))
+            self.counted.merge(Tally.without_pairs(delta))
 
     def restore(self, codes: Codes) -> None:
-        """Brings the rules to the facts, for the rows as they are."""
+        """Derives the rules from the facts and the current rows."""
         if self._near is not None:
             self._search(codes, Budget())
         elif self.counted is not None:
-            self._invert(self.counted, codes.shape[1], Budget())
+            self._derive(self.counted, codes.shape[1], Budget())
         elif self.witnessed is not None and self._exact is not None:
             self._exact.update(*self.witnessed.split(), codes.shape[1])
 
     def to_arrays(self) -> dict[str, Array]:
-        """The facts, as a delta from nothing."""
+        """All facts, in the form that `merge` takes."""
         if self.counted is not None:
             return self.counted.to_arrays()
         return {"witnessed": np.zeros(0)} | (self.witnessed.to_arrays() if self.witnessed is not None else {})
@@ -150,14 +151,14 @@ class TableFds:
         rules = self._exact if self._near is None else self._near
         return {} if rules is None else rules.unfinished
 
-    def collapsed(self) -> Collapsed:
-        """The rules that hold."""
+    def collapsed(self) -> CollapsedRules:
+        """The rules that hold, over classes of equivalent columns."""
         rules = self._exact if self._near is None else self._near
         assert rules is not None
         return rules.collapsed()
 
-    def errors(self, found: Collapsed) -> npt.NDArray[np.float64] | None:
-        """The errors of some rules of this table, on the rows as they are; None where all rules hold exactly."""
+    def errors(self, rules: CollapsedRules) -> npt.NDArray[np.float64] | None:
+        """The errors of rules on the current rows; None if only exact rules are searched."""
         if self._oracle is None:
             return None
-        return np.array([self._oracle.error(left, right) for left, right in found.pairs()], np.float64)
+        return np.array([self._oracle.error(left, right) for left, right in rules.pairs()], np.float64)

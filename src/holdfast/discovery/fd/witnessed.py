@@ -1,10 +1,10 @@
-"""Agree-sets of tables that are too tall for all pairs: some sets, each with a live pair of rows that has it.
+"""Agree-sets of tables with too many rows to compare all pairs: some sets, each with a live pair as its witness.
 
-The sets are enough when every rule that they leave standing holds. From nothing: sampled pairs, then whatever pairs
-refute a rule that still stands, until none is refuted. Of rows that come, the pairs that violate a rule are found, so
-that nothing is left to refute; where they are too many, the rules are validated again. Rows that go take the sets with
-them whose pair they were in; the rules that this frees are validated. Validation groups the rows by the left side.
-(DynFD and EAIFD keep covers in this way; that a set is alive because a pair is remembered serves deletes.)
+The sets suffice if every rule that they do not refute holds. From nothing: sample pairs, derive the rules, validate
+them, and add the pairs that refute one, until none is refuted. Inserted rows: find the pairs that violate a rule; if
+these are too many, validate the rules again. Deleted rows: drop the sets whose witness lost a row, and validate the
+rules that this frees. A rule is validated by grouping the rows by its left side. (DynFD and EAIFD keep negative covers
+in this way; the witness tells whether a set survives a delete.)
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ import numpy as np
 from holdfast.arrays import Array, Arrays
 from holdfast.discovery.budget import Budget
 from holdfast.discovery.fd.agree_sets import AgreeSets
-from holdfast.discovery.fd.collapsed import Collapsed
+from holdfast.discovery.fd.collapsed import CollapsedRules
 from holdfast.discovery.fd.exact import FdRules
 from holdfast.discovery.fd.matches import Matcher
 from holdfast.discovery.fd.maximal_sets import MaximalSets
 from holdfast.discovery.fd.partitions import DEFAULT_MEMORY, Partitions
 from holdfast.discovery.fd.proof import Claims, Proof
 from holdfast.discovery.pair_sets import Tally, sampled_neighbours
-from holdfast.discovery.pair_tiles import known as known_columns
+from holdfast.discovery.pair_tiles import known_columns
 from holdfast.executors.executor import Block, Executor
 from holdfast.executors.threads import ThreadExecutor
 from holdfast.kernels.agree_match import sets_of_pairs
@@ -32,21 +32,21 @@ from holdfast.rules.masks import Masks, Numbers, among, numbered, unpack
 from holdfast.table.dictionary import Codes
 from holdfast.table.row_change import RowChange
 
-MAX_COMPARED_PAIRS = 100_000_000_000  # of a change with the rows: with more, the rules are validated
-_SAMPLED = 20_000  # neighbours by each column
+MAX_COMPARED_PAIRS = 100_000_000_000  # of an inserted and any row; with more, the rules are validated
+_SAMPLED = 20_000  # pairs of neighbours in the order of each column
 _CLASHES = 16  # pairs taken from one refuted rule
-_CLAIMS = 8  # between looks at the clock
-_TILES = 32
-_FEW_VISITS = 100_000_000  # rows of claims: not worth sending elsewhere
+_CLAIMS = 8  # between budget checks
+_TILES = 32  # tiles of claims on an executor
+_FEW_VISITS = 100_000_000  # claims x rows: too few to pay for a round trip to the executor
 
 
 @dataclass
 class WitnessedAgreeSets:
-    """Sets with a pair of row ids each.
+    """Agree-sets with a pair of row ids each.
 
     >>> table, rules = WitnessedAgreeSets(columns=2), FdRules(columns=2)
-    >>> nobody = np.arange(0), np.zeros((2, 0), np.int64)
-    >>> table.update(RowChange(*nobody, np.arange(3), np.array([[1, 1, 2], [5, 5, 5]]), *nobody), rules)
+    >>> no_rows = np.arange(0), np.zeros((2, 0), np.int64)
+    >>> table.update(RowChange(*no_rows, np.arange(3), np.array([[1, 1, 2], [5, 5, 5]]), *no_rows), rules)
     >>> rules.collapsed().ruleset(["a", "b"], None).texts()
     ['() -> b']
     """
@@ -67,25 +67,25 @@ class WitnessedAgreeSets:
         return len(self.sets)
 
     def update(self, change: RowChange, rules: FdRules, budget: Budget | None = None) -> None:
-        """Brings the sets and the rules to the rows after a change."""
+        """Updates the sets and the rules to the rows after a change."""
         budget, before = budget or Budget(), rules.collapsed()
         lost = np.isin(self.pairs, change.removed).any(axis=1)
         self._take(self.sets[~lost], self.pairs[~lost])
         ids = np.concatenate([change.added, change.kept])
         codes = np.concatenate([change.added_codes, change.kept_codes], axis=1)
-        came = self._came(change, ids, codes, before, known=len(self.pairs) > 0)
-        if came is None:
+        violating = self._violating(change, ids, codes, before) if len(self.pairs) else None
+        if violating is None:
             self._add(*self._sample(ids, codes), budget)
             proof = Proof()
         else:
-            self._add(came.sets, ids[came.pairs], budget)
+            self._add(violating.sets, ids[violating.pairs], budget)
             proof = Proof(before, complete=not lost.any())
         self._prove(ids, codes, rules, proof, budget)
 
-    def _came(self, change: RowChange, ids: Numbers, codes: Codes, before: Collapsed, *, known: bool) -> Tally | None:
-        """The sets of pairs with new rows that matter, by position: those that violate a rule of before are among
-        them. None where the sets were not known yet, or there is no knowing them soon: then the rules are validated."""
-        if not known or len(change.kept) < 2 or len(change.added) * len(ids) > self.most_pairs:
+    def _violating(self, change: RowChange, ids: Numbers, codes: Codes, before: CollapsedRules) -> Tally | None:
+        """Sets of pairs with an inserted row, by position: all pairs that violate a rule of before are among those
+        counted. None if finding them takes longer than validating the rules."""
+        if len(change.kept) < 2 or len(change.added) * len(ids) > self.most_pairs:
             return None
         if not len(change.added):
             return Tally.nothing(self._pairs_of.width)
@@ -96,8 +96,8 @@ class WitnessedAgreeSets:
         self.sets, self.pairs = sets, pairs
 
     def _add(self, sets: Masks, pairs: Numbers, budget: Budget) -> None:
-        """More sets with their pairs; of equal sets the pair of the first stays, and sets that say nothing more go.
-        Once the budget is spent so do others: what they leave standing is not proven then."""
+        """Adds sets with their pairs and keeps the maximal ones; of equal sets, the first keeps its pair. If the budget
+        runs out some more are dropped, which is sound: the rules that they refute are not proven then."""
         sets, pairs = np.concatenate([self.sets, sets]), np.concatenate([self.pairs, pairs])
         distinct, numbers = numbered(sets)
         first = np.full(len(distinct), len(sets))
@@ -107,13 +107,14 @@ class WitnessedAgreeSets:
         self._take(distinct[useful], pairs[first[useful]])
 
     def _sample(self, ids: Numbers, codes: Codes) -> tuple[Masks, Numbers]:
-        """The sets of neighbours when the rows are ordered by each column in turn, and of neighbours as they stand."""
+        """The sets of pairs of neighbours, in the given order of rows and in the order of each column."""
         pairs = [sampled_neighbours(np.arange(len(ids)), _SAMPLED)]
         pairs += [sampled_neighbours(np.argsort(column, kind="stable"), _SAMPLED) for column in codes]
         places = np.concatenate(pairs)
         return self._sets_of(codes, places), ids[places]
 
     def _sets_of(self, codes: Codes, places: Numbers) -> Masks:
+        """The sets of pairs of rows, by position."""
         out = np.empty((len(places), self._pairs_of.width), np.uint64)
         rows, where = np.unique(places, return_inverse=True)
         some = as_compiled(codes[:, rows])
@@ -122,7 +123,7 @@ class WitnessedAgreeSets:
         return out
 
     def _prove(self, ids: Numbers, codes: Codes, rules: FdRules, proof: Proof, budget: Budget) -> None:
-        """Validates what stands, takes the sets of what refutes it, and so on until nothing is refuted."""
+        """Derives rules, validates them and adds the sets that refute one, until none is refuted."""
         partitions: Partitions | None = None
         while True:
             rules.update(*self.split(), len(ids), budget)
@@ -140,8 +141,8 @@ class WitnessedAgreeSets:
             self._add(self._sets_of(codes, clashes), ids[clashes], budget)
 
     def _clashes(self, partitions: Partitions, claims: Claims, proof: Proof, budget: Budget) -> Numbers:
-        """Pairs of rows, by position, that refute claims; those that nothing refutes are proven. Claims with the same
-        left side come together."""
+        """Pairs of rows, by position, that refute claims. Claims that no pair refutes are added to the proof. Claims
+        are sorted, so that those with the same left side share a partition."""
         order = np.lexsort(claims.lefts.T)
         lefts, rights = claims.lefts[order], claims.rights[order]
         elsewhere = self.executor.elsewhere and len(lefts) * partitions.rows > self.few_visits
@@ -164,7 +165,7 @@ class WitnessedAgreeSets:
         return np.concatenate([np.zeros((0, 2), np.int64), *(np.asarray(a["pairs"], np.int64) for a in answers)])
 
     def split(self) -> tuple[Masks, Masks]:
-        """The sets in which the pairs agree, and those in which they differ."""
+        """The columns in which the pairs agree, and those in which they differ."""
         return self._pairs_of.split(self.sets)
 
     def to_arrays(self) -> dict[str, Array]:
@@ -175,7 +176,8 @@ class WitnessedAgreeSets:
 
 
 def refute_tile(block: Arrays, shared: Arrays) -> Arrays:
-    """The pairs that refute some claims, by grouping the rows. O(rows) for each left side, less where few share it."""
+    """Pairs that refute claims, by grouping the rows. O(rows) for each left side, less if few rows share their
+    values."""
     return refuted_by(Partitions.from_shared(shared), block)
 
 

@@ -1,9 +1,9 @@
-"""All minimal good sets, for a test that never turns bad when a set grows.
+"""All minimal good sets, for a test that stays good when a set grows.
 
 The bad sets are those below a border of maximal bad sets. A good set has a member outside each of them, so the minimal
-good sets are minimal hitting sets of the complements of maximal bad sets. The search tries the minimal hitting sets of
-the complements known so far. A set that is bad is grown until it would become good, and its complement joins the edges;
-until every set that is tried is good. Rules that nearly hold are found this way: an error never grows with a column.
+good sets are the minimal hitting sets of the complements of maximal bad sets. The search tests the minimal hitting sets
+of the complements known so far. It grows each bad set until one more member would make it good, and adds the complement
+to the edges, until every tested set is good. This finds rules that nearly hold: adding a column never raises the error.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ import numpy.typing as npt
 from holdfast.discovery.budget import Budget
 from holdfast.discovery.hitting_sets.minimal import (
     Groups,
+    hits_all,
     hitting_sets_after,
-    meets_all,
+    minimal_edges,
     minimal_hitting_sets,
-    smallest,
 )
 from holdfast.executors.executor import Cancelled
 from holdfast.rules.masks import Masks, Numbers, among, full, none
@@ -41,7 +41,7 @@ class Trial(NamedTuple):
 class SetTest(Protocol):
     """Decides which sets are good."""
 
-    at_once: int  # sets that are tried between looks at the clock
+    at_once: int  # sets that are tested between budget checks
 
     def is_bad(self, sets: Masks) -> Bits: ...
 
@@ -84,7 +84,7 @@ class Border:
             complements = self._try(untried, test, budget)
             if not len(complements) or budget.ended:
                 break
-            edges = smallest(np.concatenate([edges, complements]), budget)
+            edges = minimal_edges(np.concatenate([edges, complements]), budget)
             sets = self._hitting_sets_after(sets, self._edges, edges, budget)
             self._edges = edges
 
@@ -95,8 +95,8 @@ class Border:
             if budget.spent():
                 break
             part = sets[first : first + test.at_once]
-            if len(complements):  # some are refuted by a bad set that was found meanwhile
-                part = part[meets_all(part, complements)]
+            if len(complements):  # a bad set found in this round refutes some
+                part = part[hits_all(part, complements)]
             trial = test.tried(part)
             self.good = np.concatenate([self.good, part[trial.good]])
             self.missed = np.concatenate([self.missed, trial.missed[trial.good]])
@@ -109,7 +109,7 @@ class Border:
         )
 
     def _hitting_sets_after(self, sets: Masks, before: Masks, edges: Masks, budget: Budget) -> Masks:
-        if self.groups is not None:  # edges share vertices so much that the search anew is faster
+        if self.groups is not None:  # edges share so many vertices that a new search is faster
             return self._hitting_sets(edges, budget)
-        gone, new = before[~among(before, edges)], edges[~among(edges, before)]
-        return hitting_sets_after(sets, gone, new, edges, self.vertices, self.most, budget=budget)
+        removed, added = before[~among(before, edges)], edges[~among(edges, before)]
+        return hitting_sets_after(sets, removed, added, edges, self.vertices, self.most, budget=budget)

@@ -1,4 +1,4 @@
-"""Sets that hit all edges but some of small weight: rules that hold for most pairs."""
+"""Near hitting sets, which miss edges of small weight only: rules that hold for most pairs."""
 
 from __future__ import annotations
 
@@ -6,29 +6,29 @@ import numpy as np
 
 from holdfast.discovery.budget import Budget, spans
 from holdfast.discovery.hitting_sets.border import Bits, Trial
-from holdfast.discovery.hitting_sets.minimal import columns_of
+from holdfast.discovery.hitting_sets.minimal import edges_by_vertex
 from holdfast.discovery.slices import AT_ONCE
 from holdfast.kernels.near_hitting_sets import weigh
 from holdfast.rules.masks import Masks, Numbers, unpack
 
-_PAIRS = 20_000_000  # of a set and an edge, between looks at the clock
+_PAIRS = 20_000_000  # of a set and an edge, between budget checks
 
 
 class WeightedEdges:
-    """A set is good if it misses edges of a weight of at most `most`."""
+    """A set is good if the edges that it misses weigh at most `most` together."""
 
     def __init__(
         self, edges: Masks, weights: Numbers, vertices: int, most: int, allowed: Masks, budget: Budget | None = None
     ) -> None:
         self._edges, self._weights = np.ascontiguousarray(edges), np.ascontiguousarray(weights)
         self._vertices, self._most, self._budget = vertices, most, budget or Budget()
-        self._columns = columns_of(edges, vertices, budget)
+        self._columns = edges_by_vertex(edges, vertices, budget)
         self.at_once = max(1, _PAIRS // max(1, len(edges)))
         order = np.argsort(self._weight_hit(), kind="stable")  # vertices that hit least come first
         self._order = order[unpack(allowed, vertices)[0][order]]
 
     def _weight_hit(self) -> Numbers:
-        """[vertex]: the weight of its edges."""
+        """[vertex]: the total weight of the edges that contain it."""
         total = np.zeros(self._vertices, np.int64)
         for first, stop in spans(len(self._edges), AT_ONCE, self._budget):
             total += self._weights[first:stop] @ unpack(self._edges[first:stop], self._vertices)

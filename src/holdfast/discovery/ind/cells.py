@@ -1,4 +1,4 @@
-"""Cells: values of attributes, and how many of each come or go; and values that move from cluster to cluster."""
+"""Cells, the values of attributes with signed counts; and moves of values between clusters of attributes."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from holdfast.table.dictionary import Codes
 from holdfast.table.identity import Spaces
 
 Places = npt.NDArray[np.int64]
-_TYPES = (np.int64, np.int16, np.uint16, np.int32)  # of a run, 16 bytes for a cell
+_TYPES = (np.int64, np.int16, np.uint16, np.int32)  # of the arrays of a run: 16 bytes for a cell
 MAX_ATTRIBUTES = 1 << 16
 
 
 class Cells(NamedTuple):
-    """Values of attributes: (number, space) of each, the attribute, and how many come (or, negative, go).
+    """Values of attributes: each as (number, space), with its attribute and a count; negative counts are deletions.
 
-    A *run* is sorted by the hash of the value, has each (value, attribute) once, and cannot be written to.
+    A *run* is sorted by the hash of the value, has each (value, attribute) once, and is read-only.
     """
 
     numbers: Codes
@@ -31,7 +31,7 @@ class Cells(NamedTuple):
     amounts: npt.NDArray[np.int32]
 
     @classmethod
-    def made(
+    def of(
         cls, numbers: npt.ArrayLike, spaces: npt.ArrayLike, attributes: npt.ArrayLike, amounts: npt.ArrayLike
     ) -> Cells:
         """Cells from arrays of any integer types."""
@@ -60,7 +60,7 @@ class Cells(NamedTuple):
         return Values(self.numbers, self.spaces)
 
     def summed(self) -> Cells:
-        """The same as a run. O(n log n)."""
+        """The cells as a run. O(n log n)."""
         hashes = self.values.hashes()
         order = np.lexsort((self.attributes, hashes))
         if self._collides(order, hashes):
@@ -75,7 +75,7 @@ class Cells(NamedTuple):
         return bool((same & ((numbers[1:] != numbers[:-1]) | (spaces[1:] != spaces[:-1]))).any())
 
     def sealed(self) -> Cells:
-        """The same, not to be written to, as the arrays of a mapped file are: kernels are compiled for one kind."""
+        """Read-only views. Arrays of mapped files are read-only too, so kernels are compiled for one type only."""
         return Cells._make(_sealed(array) for array in self)
 
     def to_arrays(self) -> Arrays:
@@ -83,17 +83,17 @@ class Cells(NamedTuple):
 
     @classmethod
     def from_arrays(cls, arrays: Arrays) -> Cells:
-        """A run from a file; none is empty."""
+        """A run from the arrays of a file; without arrays, an empty run."""
         return (cls._make(arrays[name] for name in cls._fields) if arrays else cls.empty()).sealed()
 
     def clusters(self, attributes: int) -> tuple[Masks, Places]:
-        """Of a run: the attributes of each value that has any, and the places of these values' first cells. O(n)."""
+        """Of a run: the attributes of each value that has any, and the position of its first cell. O(n)."""
         masks, firsts = np.empty((self.size, words_for(attributes)), np.uint64), np.empty(self.size, np.int64)
         used = value_masks(*self.sealed(), masks, firsts)
         return masks[:used], firsts[:used]
 
     def lacking(self, left: int, right: int, attributes: int) -> Values:
-        """Of a run: the values that one attribute has and the other has not. O(n)."""
+        """Of a run: the values that `left` has and `right` lacks. O(n)."""
         masks, firsts = self.clusters(attributes)
         return self.values.at(firsts[has(masks, left) & ~has(masks, right)])
 
@@ -105,19 +105,19 @@ def _sealed(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 def merged(runs: Iterable[Cells]) -> Cells:
-    """Several runs as one. O(cells x log runs): those of about the same size meet."""
+    """Several runs as one, the smallest first. O(cells x log runs)."""
     rest = sorted(runs, key=lambda run: -run.size)
     while len(rest) > 1:
         a, b = rest.pop(), rest.pop()
         out = Cells.empty(a.size + b.size)
-        made = out.at(slice(0, merge_runs(a, b, out))).sealed()
-        place = next((i for i, run in enumerate(rest) if run.size < made.size), len(rest))
-        rest.insert(place, made)
+        both = out.at(slice(0, merge_runs(a, b, out))).sealed()
+        place = next((i for i, run in enumerate(rest) if run.size < both.size), len(rest))
+        rest.insert(place, both)
     return rest[0] if rest else Cells.from_arrays({})
 
 
 class Values(NamedTuple):
-    """Values of a database."""
+    """Values of a database, as numbers and spaces."""
 
     numbers: Codes
     spaces: Spaces
@@ -131,12 +131,12 @@ class Values(NamedTuple):
         return out
 
     def first(self, most: int) -> Values:
-        """The first by space, then by number: small numbers and early dates, texts as they were met. O(n)."""
+        """The first values by space, then by number: small numbers, early dates, texts in order of arrival. O(n)."""
         parts = [self.at(np.zeros(0, np.int64))]
         for space in np.unique(self.spaces):
-            mine = self.numbers[self.spaces == space]
-            mine = np.sort(np.partition(mine, most)[:most] if len(mine) > most else mine)
-            parts.append(Values(mine, np.full(len(mine), space, np.int16)))
+            numbers = self.numbers[self.spaces == space]
+            numbers = np.sort(np.partition(numbers, most)[:most] if len(numbers) > most else numbers)
+            parts.append(Values(numbers, np.full(len(numbers), space, np.int16)))
         return Values(*(np.concatenate(arrays)[:most] for arrays in zip(*parts, strict=True)))
 
     @classmethod
@@ -144,7 +144,7 @@ class Values(NamedTuple):
         return cls(np.asarray(arrays["numbers"], np.int64), np.asarray(arrays["spaces"], np.int16))
 
     def distinct(self) -> Values:
-        """Each once. O(n log n)."""
+        """Each value once. O(n log n)."""
         order = np.lexsort(self[::-1])
         ordered = self.at(order)
         numbers, spaces = ordered
@@ -158,14 +158,14 @@ class Values(NamedTuple):
 
 
 class Gains(NamedTuple):
-    """How many values more (or, negative, fewer) each cluster has."""
+    """By how many values each cluster grew or, negative, shrank."""
 
     masks: Masks
     counts: Numbers
 
 
 class Moves(NamedTuple):
-    """Values that changed their cluster: those they had and have, by their number among the masks."""
+    """Values that changed their cluster; `before` and `after` are positions in `masks`."""
 
     values: Values
     before: Numbers
@@ -174,9 +174,9 @@ class Moves(NamedTuple):
 
     @classmethod
     def joined(cls, parts: Sequence[Moves], attributes: int) -> Moves:
-        """The moves of several parts of the values."""
-        nowhere = np.zeros(0, np.int64)
-        parts = [cls(Cells.empty().values, nowhere, nowhere, none(attributes)), *parts]
+        """The moves of disjoint parts of the values."""
+        nothing = np.zeros(0, np.int64)
+        parts = [cls(Cells.empty().values, nothing, nothing, none(attributes)), *parts]
         firsts = np.cumsum([0, *(len(part.masks) for part in parts)])
         before, after = (
             np.concatenate([side + first for side, first in zip(sides, firsts, strict=False)])

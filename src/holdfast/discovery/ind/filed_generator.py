@@ -1,7 +1,7 @@
-"""A generator over the runs of a store: values come into memory when a change names them.
+"""A generator over the runs of a store: values are loaded into memory when a change names them.
 
-What is in memory is a cache of what the runs say. Values go when they need more than a budget, all at once; the runs
-have everything, so nothing is lost. The paper keeps records of the generator in a database behind two such caches.
+The memory is a cache of the runs. When it exceeds its budget, it is emptied; the runs have everything. The paper keeps
+the generator's records in a database behind two such caches.
 """
 
 from __future__ import annotations
@@ -19,42 +19,42 @@ MEMORY_BUDGET = 1 << 30  # bytes
 
 
 class FiledGenerator:
-    """As `Generator`, with what `runs` have. Who owns the runs adds each change to them, after it. `cache`: values that
-    are in memory already, of no other attributes than the runs say."""
+    """A `ValueStore` over `runs`. The owner of the runs adds each change to them afterwards. `cache`: values that are
+    in memory already, with the same attributes as in the runs."""
 
     def __init__(self, runs: Runs, cache: Generator, *, budget: int = MEMORY_BUDGET) -> None:
         self._runs, self._cache, self._budget = runs, cache, budget
         self._attributes = cache.attributes
-        self.asked = self.found = 0  # values of changes, and those of them that were in memory
+        self.asked = self.found = 0  # values that changes named, and those of them that were in memory
 
     @property
     def nbytes(self) -> int:
         return self._cache.nbytes
 
     def gains(self) -> Iterator[Gains]:
-        """The clusters of everything in the runs. O(cells)."""
+        """The clusters of all values in the runs. O(cells)."""
         for cells in self._runs.ranges():
             masks, numbers = numbered(cells.clusters(self._attributes)[0])
             yield Gains(masks, np.bincount(numbers, minlength=len(masks)))
 
     def change(self, cells: Cells) -> Moves:
-        """O(cells), expected, and O(runs x log cells) for each value that is not in memory."""
+        """Adds and removes cells. O(cells), expected, and O(runs x log cells) for each value that is not in memory."""
         if self._cache.nbytes > self._budget:
             self._cache = Generator(self._attributes, only_inserts=self._cache.only_inserts)
-        unknown = ~self._cache.knows(cells)
+        not_cached = ~self._cache.knows(cells)
         self.asked += cells.size
-        self.found += cells.size - int(unknown.sum())
-        if unknown.any():
-            self._cache.load(self._runs.find(cells.values.at(unknown).distinct()))
+        self.found += cells.size - int(not_cached.sum())
+        if not_cached.any():
+            self._cache.load(self._runs.find(cells.values.at(not_cached).distinct()))
         return self._cache.change(cells)
 
     def ranges(self) -> Iterator[Cells]:
         return self._runs.ranges()
 
     def lacking(self, left: int, right: int, most: int) -> Values:
-        """The first values that one attribute has and the other has not. O(cells)."""
-        found = [cells.lacking(left, right, self._attributes).first(most) for cells in self._runs.ranges()]
-        return Values.joined(found).first(most)
+        """The first values that `left` has and `right` lacks. O(cells)."""
+        parts = [cells.lacking(left, right, self._attributes).first(most) for cells in self._runs.ranges()]
+        return Values.joined(parts).first(most)
 
     def __str__(self) -> str:
         if not self.asked:

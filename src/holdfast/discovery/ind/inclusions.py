@@ -1,8 +1,8 @@
 """Unary inclusion dependencies of a whole database, kept true to its rows (incremental S-INDD).
 
-`missing[A, B]` is how many distinct values of A are not in B: what values of clusters with A and without B sum up to.
-A change moves values from cluster to cluster, so it changes the numbers of some clusters, and by these the table;
-inclusions are its zeros (Lemma 4.2), inclusions that nearly hold its small entries. Asking never touches a value.
+`missing[A, B]` is the number of distinct values of A that are not in B: the sum of the sizes of all clusters with A and
+without B. A change moves values between clusters, and so changes some entries. A is included in B iff the entry is zero
+(Lemma 4.2), and nearly included if it is small. Queries never touch a value.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ from holdfast.table.schema import Column, Schema
 from holdfast.table.text_form import text_form
 
 Mask = npt.NDArray[np.bool_]
-Pair = tuple[int, int]  # an attribute that is in another
-_AT_ONCE = 2048  # clusters whose numbers changed
-_FEW_MOVES = 200_000  # of values: with more, whole clusters are counted
-_MANY = 10_000  # rows, among whose values equal ones are looked for
-_SAMPLE = 20_000  # values that tell whether half of all are different
-_ROWS = 1 << 20  # at a time: memory that was just used is used again
+Pair = tuple[int, int]  # an attribute, and one that includes it
+_AT_ONCE = 2048  # clusters that are summed at once
+_FEW_MOVES = 200_000  # with more moves of values, whole clusters are counted
+_MANY = 10_000  # with more rows, equal values are merged first
+_SAMPLE = 20_000  # values that estimate whether merging equal values is worth it
+_ROWS = 1 << 20  # at a time, so that memory is reused while it is in the cache
 
 
 @dataclass(frozen=True)
 class Attribute:
-    """A column of a table."""
+    """A column of a table, by position."""
 
     table: str
     place: int
@@ -56,27 +56,27 @@ class Attribute:
 
 
 class ValueStore(Protocol):
-    """Where values and their clusters are: in memory, in files, or in buckets on an executor."""
+    """Keeps values and their clusters: in memory, in files, or in buckets on an executor."""
 
     @property
     def nbytes(self) -> int:
-        """Of the memory of this process."""
+        """In the memory of this process."""
 
     def change(self, cells: Cells) -> Moves:
-        """Merges and extracts cells; those that go come before those that come."""
+        """Adds and removes cells; removed cells come first."""
 
     def ranges(self) -> Iterator[Cells]:
-        """All cells, by the hash of the value, in some runs."""
+        """All cells as consecutive runs, by the hash of the value."""
 
     def lacking(self, left: int, right: int, most: int) -> Values:
-        """The first values that one attribute has and the other has not."""
+        """The first values that `left` has and `right` lacks."""
 
 
 class Inclusions:
-    """All inclusions between columns of the same kind group. `as_text`: values are compared as plain text.
+    """All inclusions between columns of the same kind group. `as_text`: compare values as plain text.
 
-    Within `max_error`, a share of the distinct left values, some may be missing. A column without values is included in
-    everything and says nothing: it is listed apart, as vacuous. `only_inserts`: cells are never taken away.
+    `max_error`: the share of distinct left values that may be missing. A column without values is included in every
+    column; it is listed separately, as vacuous. `only_inserts`: a promise that no cell is ever removed.
     """
 
     def __init__(
@@ -89,13 +89,8 @@ class Inclusions:
         only_inserts: bool = False,
         memory_budget: int = MEMORY_BUDGET,
     ) -> None:
-        self._dictionary, self._max_error, self._as_text, self._only_inserts = (
-            dictionary,
-            max_error,
-            as_text,
-            only_inserts,
-        )
-        self._memory_budget = memory_budget
+        self._dictionary, self._max_error, self._as_text = dictionary, max_error, as_text
+        self._only_inserts, self._memory_budget = only_inserts, memory_budget
         self._runs: Runs | None = None
         self.attributes = [
             Attribute(name, place, column)
@@ -112,45 +107,45 @@ class Inclusions:
         self.comparable = (groups[:, None] == groups[None, :]) & ~np.eye(count, dtype=np.bool_)
 
     def _by_type(self, numbers: list[int]) -> list[tuple[Numbers, Numbers]]:
-        """The attributes of a table, those of one type together, and their places in it."""
+        """(attributes, positions of their columns) of a table, for each type of column."""
         types: dict[tuple[str, int], list[int]] = {}
         for number in numbers:
             column = self.attributes[number].column
             types.setdefault((column.kind.value, column.scale), []).append(number)
-        return [(np.array(some), np.array([self.attributes[n].place for n in some])) for some in types.values()]
+        return [(np.array(group), np.array([self.attributes[n].place for n in group])) for group in types.values()]
 
-    # --- where the values are -------------------------------------------------------------------------------
+    # --- where values are kept -------------------------------------------------------------------------------
 
     def load(self, codes: Mapping[str, Codes], budget: Budget | None = None) -> None:
-        """Follows the first rows of all tables, in memory, a column at a time, until the budget is spent: then nothing
-        is known. O(cells + clusters)."""
+        """Adds the first rows of all tables, in memory, column by column. If the budget runs out, nothing is known.
+        O(cells + clusters)."""
         generator, budget, done = self._in_memory(), budget or Budget(), 0
-        total = sum(some.size for some in codes.values())
-        for table, some in codes.items():
-            for cells in self._cells({table: RowChange.arrival(np.arange(some.shape[1]), some)}, 1):
+        total = sum(table_codes.size for table_codes in codes.values())
+        for table, table_codes in codes.items():
+            for cells in self._cells({table: RowChange.arrival(np.arange(table_codes.shape[1]), table_codes)}, 1):
                 if budget.spent():
                     return
                 self._count(generator.load(cells))
                 done += int(cells.amounts.sum())
-                budget.tell("comparing values", done / total)
+                budget.report("comparing values", done / total)
         self.values = generator
 
     def read(self, runs: Runs) -> None:
-        """Takes the values from the runs of a store. O(cells + clusters)."""
+        """Reads the values from the runs of a store. O(cells + clusters)."""
         self._runs = runs
         self.values = filed = FiledGenerator(runs, self._in_memory(), budget=self._memory_budget)
         for gains in filed.gains():
             self._count(gains)
 
     def file(self, runs: Runs) -> None:
-        """Puts all values into runs, which are empty yet; what is in memory may be forgotten from now on."""
+        """Writes all values to empty runs. From then on memory is a cache."""
         self._runs = runs
         runs.merge(Cells.joined(list(self.values.ranges())).to_arrays())
         if isinstance(self.values, Generator):
             self.values = FiledGenerator(runs, self.values, budget=self._memory_budget)
 
     def run_on(self, executor: Executor | None) -> None:
-        """Puts all values into buckets on an executor that works elsewhere, or back."""
+        """Moves all values into buckets on a remote executor, or back into this process."""
         before = self.values
         if executor is not None and executor.elsewhere:
             self.values = SpreadGenerator(executor, len(self.attributes))
@@ -166,10 +161,10 @@ class Inclusions:
     def _in_memory(self) -> Generator:
         return Generator(len(self.attributes), only_inserts=self._only_inserts)
 
-    # --- following rows -------------------------------------------------------------------------------------
+    # --- changes of rows -------------------------------------------------------------------------------------
 
     def change(self, changes: Mapping[str, RowChange]) -> tuple[Cells, Moves]:
-        """Follows changes of rows; returns the cells that came and went, and the values that changed their cluster.
+        """Applies changes of rows. Returns the cells added and removed, and the values that changed their cluster.
         O(changed cells + clusters)."""
         cells = Cells.joined([cells for sign in (-1, 1) for cells in self._cells(changes, sign)])
         moves = self.values.change(cells)
@@ -180,7 +175,7 @@ class Inclusions:
         return cells, moves
 
     def _cells(self, changes: Mapping[str, RowChange], sign: int) -> Iterator[Cells]:
-        """The cells that go (-1) or come (1): of an update those that it changes."""
+        """The removed (-1) or added (1) cells; of an update only those that it changes."""
         for table, change in changes.items():
             before, after = change.updates
             if sign < 0:
@@ -193,33 +188,33 @@ class Inclusions:
                 yield from (self._of_many if rows > _MANY else self._of_few)(table, whole, part, moved, sign)
 
     def _of_few(self, table: str, whole: Codes, part: Codes, moved: Mask, sign: int) -> Iterator[Cells]:
-        """Columns of one type together."""
+        """The cells of few rows: columns of one type together."""
         for columns, places in self._types[table]:
             codes = whole[places].reshape(-1)
             owners = np.repeat(columns, whole.shape[1])
             if part.shape[1]:
                 codes = np.concatenate([codes, part[places][moved[places]]])
                 owners = np.concatenate([owners, np.repeat(columns, moved[places].sum(axis=1))])
-            known = codes != NULL
-            if not known.all():
-                codes, owners = codes[known], owners[known]
+            filled = codes != NULL
+            if not filled.all():
+                codes, owners = codes[filled], owners[filled]
             if len(codes):
                 column = self.attributes[columns[0]].column
-                yield Cells.made(*self.identities(column, codes), owners, np.full(len(codes), sign))
+                yield Cells.of(*self.identities(column, codes), owners, np.full(len(codes), sign))
 
     def _of_many(self, table: str, whole: Codes, part: Codes, moved: Mask, sign: int) -> Iterator[Cells]:
-        """A column after the other, some rows at a time, equal values together."""
+        """The cells of many rows: column by column, a slice of rows at a time, with equal values merged."""
         for number in self._of_table[table]:
             attribute = self.attributes[number]
-            mine = whole[attribute.place], part[attribute.place][moved[attribute.place]]
-            for some in (codes[i : i + _ROWS] for codes in mine for i in range(0, len(codes), _ROWS)):
-                codes, amounts = _summed(some)
+            columns = whole[attribute.place], part[attribute.place][moved[attribute.place]]
+            for values in (column[i : i + _ROWS] for column in columns for i in range(0, len(column), _ROWS)):
+                codes, amounts = _summed(values)
                 if len(codes):
                     owners = np.full(len(codes), number)
-                    yield Cells.made(*self.identities(attribute.column, codes), owners, sign * amounts)
+                    yield Cells.of(*self.identities(attribute.column, codes), owners, sign * amounts)
 
     def identities(self, column: Column, codes: Codes) -> tuple[Codes, Spaces]:
-        """What values of a column are compared by."""
+        """(number, space) of each value, which are equal iff the values are."""
         if not self._as_text:
             return identities(column, codes)
         distinct, inverse = np.unique(codes, return_inverse=True)
@@ -227,41 +222,41 @@ class Inclusions:
         return self._dictionary.encode(texts)[inverse.reshape(-1)], np.full(len(codes), TEXT, np.int16)
 
     def _count(self, gains: Gains) -> None:
-        """Adds what changed numbers of clusters do to `missing` and `distinct`. Sums are exact: far below 2^53."""
+        """Adds changed sizes of clusters to `missing` and `distinct`. Sums are exact, far below 2^53."""
         for first in range(0, len(gains.masks), _AT_ONCE):
             bits = unpack(gains.masks[first : first + _AT_ONCE], len(self.attributes)).astype(np.float64)
             weighted = bits * gains.counts[first : first + _AT_ONCE].astype(np.float64)[:, None]
             self.missing += np.rint(weighted.T @ (1.0 - bits)).astype(np.int64)
             self.distinct += np.rint(weighted.sum(axis=0)).astype(np.int64)
 
-    # --- asking ---------------------------------------------------------------------------------------------
+    # --- queries ---------------------------------------------------------------------------------------------
 
     def valid(self) -> npt.NDArray[np.bool_]:
-        """[A, B]: whether A is included in B, exactly or nearly; A has a value."""
+        """[A, B]: whether A, which has a value, is included in B within `max_error`."""
         near = self.missing == 0
         if self._max_error:
             near = self.missing <= self.most_missing(self._max_error)[:, None]
-        return self._telling(near)
+        return self._comparable(near)
 
     def most_missing(self, share: float) -> Numbers:
-        """For each attribute, how many of its distinct values may be missing elsewhere."""
+        """[A]: how many distinct values of A may be missing, for this share."""
         return np.array([most_within(share, count) for count in self.distinct.tolist()], np.int64)
 
     def exact_pairs(self) -> list[Pair]:
-        """The attributes that are included in others without exception."""
-        return [(a, b) for a, b in np.argwhere(self._telling(self.missing == 0)).tolist()]
+        """The pairs of attributes of which the second includes the first exactly."""
+        return [(a, b) for a, b in np.argwhere(self._comparable(self.missing == 0)).tolist()]
 
-    def _telling(self, near: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    def _comparable(self, near: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
         """Of pairs [A, B], those that can be compared and of which A has a value."""
         return np.asarray(near & (self.distinct > 0)[:, None] & self.comparable)
 
     def vacuous(self) -> tuple[str, ...]:
-        """The columns without a value."""
+        """The columns without values, as text."""
         empty = [a for a, count in zip(self.attributes, self.distinct.tolist(), strict=True) if not count]
         return tuple(f"{quoted(a.table)}.{quoted(a.column.name)}" for a in empty)
 
-    def follow(self, changes: Mapping[str, RowChange]) -> tuple[Cells, RuleChange]:
-        """What changes of rows do to the inclusions, and their cells."""
+    def update(self, changes: Mapping[str, RowChange]) -> tuple[Cells, RuleChange]:
+        """Applies changes of rows. Returns their cells, and the inclusions added and removed."""
         before = self.valid()
         cells, moves = self.change(changes)
         after = self.valid()
@@ -281,7 +276,7 @@ class Inclusions:
         return float(self.missing[left, right] / max(1, self.distinct[left]))
 
     def ruleset(self, chosen: npt.NDArray[np.bool_]) -> RuleSet:
-        """The inclusions [A, B] that are chosen; those that nearly hold with their errors."""
+        """The chosen inclusions [A, B], with their errors if `max_error` is set."""
         pairs = np.argwhere(chosen).tolist()
         rules = RuleSet.from_rules(self.rule(a, b) for a, b in pairs)
         if not self._max_error or not pairs:
@@ -294,36 +289,37 @@ class Inclusions:
         return Ind(a.table, (a.column.name,), b.table, (b.column.name,))
 
     def pair(self, rule: Rule) -> Pair | None:
-        """The attributes of a unary inclusion."""
+        """The attributes of an inclusion of one column; None for other rules."""
         if not isinstance(rule, Ind) or len(rule.left) > 1:
             return None
         places = {(a.table, a.column.name): i for i, a in enumerate(self.attributes)}
         return places[rule.left_table, rule.left[0]], places[rule.right_table, rule.right[0]]
 
     def missing_values(self, left: int, right: int, most: int = 10) -> list[object]:
-        """The first values of one attribute that the other does not have. O(values)."""
+        """The first values that `left` has and `right` lacks. O(values)."""
         return self.shown(self.values.lacking(left, right, most))
 
     def deciding_value(self, moves: Moves, left: int, right: int) -> object:
-        """The first value that left or entered the difference of two attributes with these moves; None if there is
+        """The first value that these moves made missing on the right, or made no longer missing; None if there is
         none."""
-        bad = has(moves.masks, left) & ~has(moves.masks, right)
-        found = np.flatnonzero(bad[moves.before] != bad[moves.after])
-        shown = self.shown(moves.values.at(found).first(1))
+        lacks = has(moves.masks, left) & ~has(moves.masks, right)
+        deciding = np.flatnonzero(lacks[moves.before] != lacks[moves.after])
+        shown = self.shown(moves.values.at(deciding).first(1))
         return shown[0] if shown else None
 
     def shown(self, values: Values) -> list[object]:
-        """Values for people."""
+        """Values as users see them."""
         pairs = zip(values.numbers.tolist(), values.spaces.tolist(), strict=True)
         return [shown_value(number, space, self._dictionary) for number, space in pairs]
 
 
 def _summed(codes: Codes) -> tuple[Codes, Numbers]:
-    """Values without nulls, and how often each comes: of cells with few values, each value once."""
-    known = codes != NULL
-    codes = codes if known.all() else codes[known]
+    """Values without nulls and their counts. Equal values are merged if that at least halves them."""
+    filled = codes != NULL
+    codes = codes if filled.all() else codes[filled]
     sample = codes[:: max(1, len(codes) // _SAMPLE)]
-    if 2 * len(codes) * (len(sample) - len(np.unique(sample))) < len(sample) ** 2:  # fewer than by chance
+    repeats = len(sample) - len(np.unique(sample))
+    if 2 * len(codes) * repeats < len(sample) ** 2:  # fewer than expected if half of the values were repeats
         return codes, np.ones(len(codes), np.int64)
     numbers = np.empty(len(codes), np.int32)
     distinct = number_values(codes, table_for(len(codes)), numbers)
@@ -335,5 +331,5 @@ def _summed(codes: Codes) -> tuple[Codes, Numbers]:
 
 
 def group_number(column: Column, as_text: bool) -> int:
-    """A number for the columns that a column can be compared with."""
+    """The number of a column's kind group; columns of one group can be compared."""
     return 0 if as_text else ("numbers", "dates", "booleans", "text").index(column.kind.group)

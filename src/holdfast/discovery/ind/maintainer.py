@@ -59,7 +59,7 @@ class IndMaintainer(_OfAllTables):
         self.inclusions.run_on(self._executor)
 
     def update(self, changes: RowChanges, rows: Tables) -> RuleChange:
-        self.cells, change = self.inclusions.follow(changes)
+        self.cells, change = self.inclusions.update(changes)
         return change
 
     def rules(self) -> RuleSet:
@@ -77,7 +77,8 @@ class IndMaintainer(_OfAllTables):
 
 
 class WideIndMaintainer(_OfAllTables):
-    """The `Maintainer` of inclusions of several columns, made of those that `unary` keeps. It comes after it."""
+    """The `Maintainer` of inclusions of several columns, built from those that `unary` keeps. It runs after
+    `unary`."""
 
     def __init__(self, unary: IndMaintainer, most: int | None) -> None:
         super().__init__()
@@ -94,7 +95,7 @@ class WideIndMaintainer(_OfAllTables):
         after = {
             name: changes[name].codes_after() if name in changes else table.codes() for name, table in rows.items()
         }
-        return self._wide.follow(after, self._unary.cells)
+        return self._wide.update(after, self._unary.cells)
 
     def rules(self) -> RuleSet:
         return self._wide.ruleset()

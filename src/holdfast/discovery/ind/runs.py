@@ -1,6 +1,6 @@
-"""The cells of a database in sorted runs, as its store keeps them: a few files, and what changes have added since.
+"""The cells of a database in sorted runs, as its store keeps them: a few files, and the changes since.
 
-A value's amounts are the sum over all runs. A run is never changed; runs are merged when the store makes a new file.
+The count of a cell is the sum over all runs. A run never changes; runs are merged when the store writes a new file.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from holdfast.discovery.ind.cells import Cells, Places, Values, merged
 from holdfast.kernels.runs import find_values, place_in_run
 
 _AT_ONCE = 1 << 20  # cells of a range, about
-_MAX_RUNS = 8  # beyond the files, before they are merged to one
-_HASHES = 1 << 64
+_MAX_RUNS = 8  # that are not in files; with more, the smaller half is merged
+_HASHES = 1 << 64  # possible hashes
 
 
 class Runs:
-    """A state that is only added to. `len` counts files and changes, not cells.
+    """An append-only state. `len` counts files and changes, not cells.
 
     >>> runs = Runs()
     >>> one = np.ones(1, np.int64)
     >>> for amount in (2, -1):
-    ...     runs.merge(Cells.made(7 * one, 0 * one, 3 * one, amount * one).summed().to_arrays())
+    ...     runs.merge(Cells.of(7 * one, 0 * one, 3 * one, amount * one).summed().to_arrays())
     >>> cells = runs.find(Values(7 * one, (0 * one).astype(np.int16)))
     >>> cells.attributes.tolist(), cells.amounts.tolist()
     ([3], [1])
@@ -39,7 +39,7 @@ class Runs:
         return len(self._files) + self._changes
 
     def merge(self, arrays: Arrays) -> None:
-        """Adds a run. Those that are not in files are few: the smallest are merged."""
+        """Adds a run. If there are too many, the smaller half is merged."""
         self._changes += 1
         self._recent.append(Cells.from_arrays(arrays))
         if len(self._recent) > _MAX_RUNS:
@@ -47,11 +47,11 @@ class Runs:
             self._recent = [merged(small[: _MAX_RUNS // 2]), *small[_MAX_RUNS // 2 :]]
 
     def refile(self, files: Sequence[Arrays]) -> None:
-        """Everything is in these files now."""
+        """Replaces all runs by these files, which have the same cells."""
         self._files, self._recent, self._changes = [Cells.from_arrays(arrays) for arrays in files], [], 0
 
     def to_arrays(self, start: int = 0) -> Arrays:
-        """Everything as one run, or what is not in files."""
+        """All cells as one run; with `start`, those that are not in files."""
         assert start in (0, len(self._files))
         return merged(self._recent if start else self._all).to_arrays()
 
@@ -60,17 +60,17 @@ class Runs:
         return [*self._files, *self._recent]
 
     def find(self, values: Values) -> Cells:
-        """The cells of some values, each given once, as one run. O(values x runs x log cells)."""
+        """The cells of distinct values, as one run. O(values x runs x log cells)."""
         wanted = values.at(np.argsort(values.hashes(), kind="stable"))
-        found = []
+        parts = []
         for run in self._all:
             starts, stops = np.empty((2, len(wanted.numbers)), np.int64)
             find_values(*run.values, *wanted, starts, stops)
-            found.append(Cells.from_arrays(run.at(_spans(starts, stops)).to_arrays()))
-        return merged(found)
+            parts.append(Cells.from_arrays(run.at(_spans(starts, stops)).to_arrays()))
+        return merged(parts)
 
     def ranges(self, at_once: int = _AT_ONCE) -> Iterator[Cells]:
-        """All cells, a range of hashes after the other, each as one run. O(cells x log runs)."""
+        """All cells as consecutive runs, each of a range of hashes. O(cells x log runs)."""
         runs = self._all
         parts = max(1, sum(run.size for run in runs) // at_once)
         places = [0] * len(runs)
@@ -82,7 +82,7 @@ class Runs:
 
 
 def _spans(starts: Places, stops: Places) -> Places:
-    """All places of some spans, one after the other."""
+    """All positions of spans, one span after another."""
     sizes = stops - starts
     firsts = np.cumsum(sizes) - sizes
     return np.asarray(np.arange(sizes.sum()) + np.repeat(starts - firsts, sizes))

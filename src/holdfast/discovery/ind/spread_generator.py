@@ -1,6 +1,6 @@
-"""A generator in buckets on an executor: values by their hash, for more of them than one process should keep.
+"""A generator in buckets on an executor, for more values than one process should keep. The hash decides the bucket.
 
-The state of a bucket is a sorted run. A step looks only at the values that a change names, and merges their cells in.
+The state of a bucket is a sorted run. A change reads only the values that it names, and merges their cells.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ BUCKETS = 16
 
 
 class SpreadGenerator:
-    """As `Generator`. A change costs one job."""
+    """A `ValueStore` in buckets. A change costs one job."""
 
     def __init__(self, executor: Executor, attributes: int, buckets: int = BUCKETS) -> None:
         self._executor, self._attributes = executor, attributes
@@ -31,7 +31,7 @@ class SpreadGenerator:
         return sum(int(a.nbytes) for bucket in self._buckets for a in (bucket.arrays or {}).values())
 
     def change(self, cells: Cells) -> Moves:
-        """One step for each bucket that has a value of these."""
+        """Adds and removes cells, in each bucket that has a value of them."""
         bits = np.uint64(64 - (len(self._buckets) - 1).bit_length())
         delta = {**cells.to_arrays(), BUCKET: (cells.values.hashes() >> bits).astype(np.int64)}
         shared = {"attributes": np.array([self._attributes])}
@@ -41,11 +41,11 @@ class SpreadGenerator:
         return Moves.joined([_moves(summary) for summary in summaries], self._attributes)
 
     def ranges(self) -> Iterator[Cells]:
-        """All cells, by the hash of the value, in some runs."""
+        """All cells as consecutive runs, by the hash of the value."""
         return (Cells.from_arrays(load(bucket)) for bucket in self._buckets)
 
     def lacking(self, left: int, right: int, most: int) -> Values:
-        """The first values that one attribute has and the other has not."""
+        """The first values that `left` has and `right` lacks."""
         asked = {"asked": np.array([left, right, most, self._attributes])}
         found = self._executor.map(lacking_tile, [Block({}, buckets=(bucket,)) for bucket in self._buckets], asked)
         return Values.joined([Values.from_arrays(part) for part in found]).first(most)
@@ -55,8 +55,8 @@ class SpreadGenerator:
 
 
 def change_bucket(state: Arrays, delta: Arrays, shared: Arrays) -> tuple[Arrays, Arrays]:
-    """Merges the cells of a change into a bucket; tells the values that changed their cluster, and their masks. O(cells
-    of the change x log cells), and a copy of the bucket."""
+    """Merges the cells of a change into a bucket. Returns the new state, and the values that changed their cluster.
+    O(cells of the change x log cells), and a copy of the bucket."""
     before, cells = Cells.from_arrays(state), Cells.from_arrays(delta)
     generator = Generator(int(shared["attributes"][0]))
     generator.load(Runs([state] if state else []).find(cells.values.distinct()))
@@ -67,7 +67,7 @@ def change_bucket(state: Arrays, delta: Arrays, shared: Arrays) -> tuple[Arrays,
 
 
 def lacking_tile(block: Arrays, shared: Arrays) -> Arrays:
-    """The first values of a bucket that one attribute has and the other has not."""
+    """The first values of a bucket that one attribute has and another lacks."""
     left, right, most, attributes = (int(x) for x in shared["asked"])
     state = {name.removeprefix("0/"): array for name, array in block.items()}
     return Cells.from_arrays(state).lacking(left, right, attributes).first(most)._asdict()

@@ -1,9 +1,10 @@
-"""Inclusions of several columns, enough for composite foreign keys.
+"""Inclusions of several columns, for composite foreign keys.
 
-A candidate is some unary inclusions between the same two tables. Those are tried whose parts all hold, from narrow to
-wide; the widest that hold are the result. A left tuple with a null is ignored, and a left side without any tuple says
-nothing. After a change only those candidates are tried again that it can have decided otherwise: a broken one when
-tuples went on the left or came on the right, one that holds when tuples came on the left or went on either side.
+A candidate is a set of unary inclusions between the same two tables. The search goes from narrow to wide candidates and
+tests those whose parts all hold; the maximal ones that hold are the result. Left tuples with a null are ignored; a left
+side without tuples is vacuous. After a change only candidates whose status it can have changed are tested again: a
+broken one if left cells were removed or right cells added, one that holds if left cells were added or cells of either
+side removed.
 """
 
 from __future__ import annotations
@@ -23,15 +24,15 @@ from holdfast.rules.ruleset import RuleSet
 from holdfast.table.dictionary import NULL, Codes
 from holdfast.table.keys import groups
 
-Candidate = tuple[Pair, ...]  # by left attribute
-Witness = Values  # a left tuple that the right side does not have
+Candidate = tuple[Pair, ...]  # sorted by left attribute
+Witness = Values  # a left tuple that the right side lacks
 HOLDS, VACUOUS = "holds", "vacuous"
 Status = str | Witness
 
 
 class WideInclusions:
-    """The maximal exact inclusions of two columns and more, up to `most` of them (None: as wide as they are), made of
-    the unary ones that are `eligible`."""
+    """The maximal exact inclusions of two or more columns, at most `most` (None: no limit), built from `eligible` unary
+    inclusions."""
 
     def __init__(
         self, inclusions: Inclusions, most: int | None, eligible: Callable[[Pair], bool] = lambda _: True
@@ -48,21 +49,21 @@ class WideInclusions:
         return _ruleset(self._found)
 
     def begin(self, codes: Mapping[str, Codes], budget: Budget | None = None) -> None:
-        """Finds them in rows, codes[table][column, row]; where time is up, what was proven until then. O(rows) for
-        each candidate that is tried."""
+        """Finds the inclusions of rows, codes[table][column, row]. If the budget runs out, those proven until then.
+        O(rows) for each candidate that is tested."""
         self._status = {}
         self._search(codes, budget or Budget())
 
-    def follow(self, codes: Mapping[str, Codes], cells: Cells) -> RuleChange:
-        """Brings them to rows after a change of these cells."""
-        before, was = self._found, self._status
-        went, came = ({*np.unique(cells.attributes[side]).tolist()} for side in (cells.amounts < 0, cells.amounts > 0))
-        self._status = {c: status for c, status in was.items() if not _may_change(c, status, went, came)}
+    def update(self, codes: Mapping[str, Codes], cells: Cells) -> RuleChange:
+        """Updates the inclusions to the rows after a change of these cells."""
+        before, status_before = self._found, self._status
+        less, more = ({*np.unique(cells.attributes[side]).tolist()} for side in (cells.amounts < 0, cells.amounts > 0))
+        self._status = {c: status for c, status in status_before.items() if not _may_change(c, status, less, more)}
         self._search(codes, Budget())
-        added, removed = ({r: c for r, c in some.items() if r not in other}
-                          for some, other in ((self._found, before), (before, self._found)))  # fmt: skip
+        added = {rule: candidate for rule, candidate in self._found.items() if rule not in before}
+        removed = {rule: candidate for rule, candidate in before.items() if rule not in self._found}
         now: dict[Ind, Status | None] = {rule: self._check(candidate, codes) for rule, candidate in removed.items()}
-        decided = now | {rule: was.get(c) for rule, c in added.items()}
+        decided = now | {rule: status_before.get(candidate) for rule, candidate in added.items()}
 
         def value(rule: Rule) -> object:
             status = decided.get(rule) if isinstance(rule, Ind) else None
@@ -72,19 +73,19 @@ class WideInclusions:
         return RuleChange(_ruleset(added), _ruleset(removed), value=value, vacuous=lost)
 
     def _search(self, codes: Mapping[str, Codes], budget: Budget) -> None:
-        found = [candidate for pairs in self._by_tables() for candidate in self._widest(pairs, codes, budget)]
-        self._found = {self._rule(candidate): candidate for candidate in found}
+        widest = [candidate for pairs in self._by_tables() for candidate in self._widest(pairs, codes, budget)]
+        self._found = {self._rule(candidate): candidate for candidate in widest}
 
     def _by_tables(self) -> Iterator[list[Pair]]:
-        """The unary inclusions between each two tables."""
+        """The eligible unary inclusions, for each two tables."""
         tables = [attribute.table for attribute in self._of.attributes]
         chosen = filter(self._eligible, self._of.exact_pairs())
         pairs = sorted(chosen, key=lambda p: (tables[p[0]], tables[p[1]], p))
-        for _, some in groupby(pairs, key=lambda p: (tables[p[0]], tables[p[1]])):
-            yield list(some)
+        for _, group in groupby(pairs, key=lambda p: (tables[p[0]], tables[p[1]])):
+            yield list(group)
 
     def _widest(self, pairs: list[Pair], codes: Mapping[str, Codes], budget: Budget) -> Iterator[Candidate]:
-        """The widest candidates that hold, with all their parts."""
+        """The maximal candidates that hold, level by level."""
         level: set[Candidate] = {(pair,) for pair in pairs}
         width = 1
         while level and (self._most is None or width < self._most):
@@ -99,20 +100,21 @@ class WideInclusions:
             yield from level
 
     def _check(self, candidate: Candidate, codes: Mapping[str, Codes]) -> Status:
+        """The status of a candidate, which is kept."""
         if candidate not in self._status:
-            self._status[candidate] = self._tried(candidate, codes)
+            self._status[candidate] = self._test(candidate, codes)
         return self._status[candidate]
 
-    def _tried(self, candidate: Candidate, codes: Mapping[str, Codes]) -> Status:
+    def _test(self, candidate: Candidate, codes: Mapping[str, Codes]) -> Status:
         left, right = (self.tuples([pair[side] for pair in candidate], codes) for side in (0, 1))
         if not left.shape[1]:
             return VACUOUS
         both = np.concatenate([right, left], axis=1)
-        lost = np.flatnonzero(groups(both, np.arange(len(both)))[right.shape[1] :] >= right.shape[1])
-        return Values(left[0::2, lost[0]], left[1::2, lost[0]].astype(np.int16)) if len(lost) else HOLDS
+        missing = np.flatnonzero(groups(both, np.arange(len(both)))[right.shape[1] :] >= right.shape[1])
+        return Values(left[0::2, missing[0]], left[1::2, missing[0]].astype(np.int16)) if len(missing) else HOLDS
 
     def tuples(self, attributes: list[int], codes: Mapping[str, Codes]) -> npt.NDArray[np.int64]:
-        """The values of some columns in all rows that have no null there, as numbers and spaces."""
+        """The values of columns, as numbers and spaces, in all rows without a null there."""
         places = [self._of.attributes[a] for a in attributes]
         rows = codes[places[0].table][[place.place for place in places]]
         rows = rows[:, (rows != NULL).all(axis=0)]
@@ -126,29 +128,29 @@ class WideInclusions:
 
 
 def _joined(level: set[Candidate], budget: Budget) -> Iterator[Candidate]:
-    """Candidates of one pair more, all of whose parts are in the level; no column stands twice on one side. They end
-    when the budget does."""
-    for _, some in groupby(sorted(level), key=lambda c: c[:-1]):
-        for one, other in combinations(list(some), 2):
+    """Candidates with one more pair, all of whose parts are in the level and no column of which repeats on one side.
+    Stops when the budget is spent."""
+    for _, group in groupby(sorted(level), key=lambda c: c[:-1]):
+        for first, second in combinations(list(group), 2):
             if budget.spent():
                 return
-            (a, _), (b, right) = one[-1], other[-1]
-            if a < b and all(right != taken for _, taken in one):
-                joined = (*one, other[-1])
-                if all(part in level for part in combinations(joined, len(one))):
+            (a, _), (b, right) = first[-1], second[-1]
+            if a < b and all(right != taken for _, taken in first):
+                joined = (*first, second[-1])
+                if all(part in level for part in combinations(joined, len(first))):
                     yield joined
 
 
-def _may_change(candidate: Candidate, status: Status, went: set[int], came: set[int]) -> bool:
-    """Whether cells that went from and came to attributes can have decided a candidate otherwise."""
-    (left_went, left_came), (right_went, right_came) = (
-        [any(pair[side] in some for pair in candidate) for some in (went, came)] for side in (0, 1)
+def _may_change(candidate: Candidate, status: Status, less: set[int], more: set[int]) -> bool:
+    """Whether a candidate's status can have changed. `less`, `more`: attributes with removed and with added cells."""
+    (left_less, left_more), (right_less, right_more) = (
+        [any(pair[side] in attributes for pair in candidate) for attributes in (less, more)] for side in (0, 1)
     )
     if status == VACUOUS:
-        return left_came
+        return left_more
     if status == HOLDS:
-        return left_came or right_went or left_went
-    return left_went or right_came
+        return left_more or right_less or left_less
+    return left_less or right_more
 
 
 def _ruleset(rules: Iterable[Ind]) -> RuleSet:

@@ -1,4 +1,4 @@
-"""Minimal covers against their definition, from nothing and as edges come and go."""
+"""Minimal hitting sets against their definition, from nothing and as edges are added and removed."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.discovery.budget import Budget
-from holdfast.discovery.hitting_sets import minimal as covering
-from holdfast.discovery.hitting_sets.minimal import Groups, hitting_sets_after, minimal_hitting_sets, smallest
+from holdfast.discovery.hitting_sets import minimal
+from holdfast.discovery.hitting_sets.minimal import Groups, hitting_sets_after, minimal_edges, minimal_hitting_sets
 from holdfast.rules.masks import mask_of, none
 from tests.conftest import cases
 
@@ -20,9 +20,9 @@ from tests.conftest import cases
 def naive(edges, vertices, most=None):
     found = []
     for size in range((len(vertices) if most is None else min(most, len(vertices))) + 1):
-        for cover in map(frozenset, combinations(vertices, size)):
-            if all(cover & edge for edge in edges) and not any(other < cover for other in found):
-                found.append(cover)
+        for candidate in map(frozenset, combinations(vertices, size)):
+            if all(candidate & edge for edge in edges) and not any(smaller < candidate for smaller in found):
+                found.append(candidate)
     return set(found)
 
 
@@ -47,7 +47,7 @@ def families(draw, places):
 @pytest.mark.parametrize("spread", [1, 30, 60])
 @given(data=st.data())
 @settings(max_examples=cases(100))
-def test_all_minimal_covers(spread, data):
+def test_all_minimal_hitting_sets(spread, data):
     places = [spread * i for i in range(7)]
     edges, bits = data.draw(families(places)), places[-1] + 1
     most = data.draw(st.sampled_from([None, 0, 1, 2, 3]))
@@ -59,25 +59,25 @@ def test_all_minimal_covers(spread, data):
 @pytest.mark.parametrize("spread", [1, 30])
 @given(data=st.data())
 @settings(max_examples=cases(100))
-def test_covers_follow_their_edges(spread, data):
+def test_hitting_sets_follow_their_edges(spread, data):
     places = [spread * i for i in range(7)]
     bits, most = places[-1] + 1, data.draw(st.sampled_from([None, 1, 2, 3]))
     before, after = data.draw(families(places)), data.draw(families(places))
-    covers = minimal_hitting_sets(masks(before, bits), bits, most)
-    gone, new = masks(before - after, bits), masks(after - before, bits)
-    found = hitting_sets_after(covers, gone, new, masks(after, bits), bits, most)
+    hitting_sets = minimal_hitting_sets(masks(before, bits), bits, most)
+    removed, added = masks(before - after, bits), masks(after - before, bits)
+    found = hitting_sets_after(hitting_sets, removed, added, masks(after, bits), bits, most)
     assert len(found) == len(sets(found, bits))
     assert sets(found, bits) == naive(after, places, most)
 
 
 @given(edges=st.sets(st.frozensets(st.integers(0, 70), max_size=4), max_size=8))
-def test_the_smallest_edges(edges):
-    assert sets(smallest(masks(edges, 71)), 71) == antichain(edges)
+def test_the_minimal_edges(edges):
+    assert sets(minimal_edges(masks(edges, 71)), 71) == antichain(edges)
 
 
 @given(data=st.data())
 @settings(max_examples=cases(50))
-def test_covers_within_some_vertices(data):
+def test_hitting_sets_within_some_vertices(data):
     places = list(range(7))
     edges, some = data.draw(families(places)), data.draw(st.sets(st.sampled_from(places)))
     found = minimal_hitting_sets(masks(edges, 7), 7, within=mask_of(some, 7))
@@ -85,7 +85,7 @@ def test_covers_within_some_vertices(data):
 
 
 def test_a_spent_budget_ends_the_search_with_what_was_found():
-    edges = masks([{2 * i, 2 * i + 1} for i in range(18)], 36)  # 2^18 covers
+    edges = masks([{2 * i, 2 * i + 1} for i in range(18)], 36)  # 2^18 hitting sets
     some = minimal_hitting_sets(edges, 36, budget=Budget(0.0))
     assert 0 < len(some) < 2**18
     assert all((some & edge).any(axis=1).all() for edge in edges)
@@ -94,10 +94,12 @@ def test_a_spent_budget_ends_the_search_with_what_was_found():
 
 @given(data=st.data())
 @settings(max_examples=cases(60))
-def test_covers_of_few_groups_from_some_edges(data):
-    """Where edges are many, those of a sample are tried on all."""
+def test_hitting_sets_of_few_groups_from_some_edges(data):
+    """With many edges, the hitting sets of a sample are tested on all."""
     bits, groups = 9, Groups(np.arange(9) // 3, data.draw(st.sampled_from([1, 2, 3])))
-    edges = smallest(masks(data.draw(st.sets(st.frozensets(st.integers(0, bits - 1), min_size=1), max_size=40)), bits))
+    edges = minimal_edges(
+        masks(data.draw(st.sets(st.frozensets(st.integers(0, bits - 1), min_size=1), max_size=40)), bits)
+    )
     expected = sets(minimal_hitting_sets(edges, bits, groups=groups), bits)
-    with patch.object(covering, "_MANY", 2), patch.object(covering, "_SAMPLE", 1):
+    with patch.object(minimal, "_MANY", 2), patch.object(minimal, "_SAMPLE", 1):
         assert sets(minimal_hitting_sets(edges, bits, groups=groups), bits) == expected
