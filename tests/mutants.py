@@ -83,7 +83,7 @@ MUTANTS = [
     # agree-sets, covers, keys and FDs
     Mutant("kernels/agree.py", "known[row, w] & known[start + j, w] & ~keys[w, j]", "known[row, w] & ~keys[w, j]", "test_agree.py -k 'sets_follow'"),
     Mutant("kernels/sets.py", "useful[i, w] &= ~rights[larger, w]", "useful[i, w] &= rights[larger, w]", "test_agree.py -k exact"),
-    Mutant("kernels/hitting_sets.py", "allowed[depth, vertex >> 6] |= bit_of(vertex)", "pass", "test_hitting_sets.py"),
+    Mutant("kernels/hitting_sets.py", "state.allowed[depth, vertex >> 6] |= bit_of(vertex)", "pass", "test_hitting_sets.py"),
     Mutant("kernels/hitting_sets.py", "if alone == 0:\n            return False", "if alone == 0:\n            return True", "test_hitting_sets.py"),
     Mutant("kernels/agree_tree.py", "if at > wanted[have]:", "if at > wanted[have] + 1:", "test_agree.py -k 'tree'"),
     Mutant("kernels/partition.py", "removed += size - max(largest, 1)", "removed += size - largest", "test_agree.py -k 'errors_by'"),
@@ -104,7 +104,7 @@ MUTANTS = [
     Mutant("kernels/agree.py", "while used + width > sets.shape[0]:", "while used > sets.shape[0]:", "test_agree.py test_denial.py -k 'many_sets'"),
     Mutant("kernels/hitting_sets.py", "if ~met[q]:", "if ~met[q] and q:", "test_hitting_sets.py -k 'some_edges'"),
     Mutant("kernels/near_hitting_sets.py", "                out[i, word] |= bit\n                continue\n", "                continue\n", "test_denial.py -k 'follow'"),
-    Mutant("kernels/sweep.py", "if a_t[t] > a_s[s] or (strict and a_t[t] == a_s[s]):", "if a_t[t] > a_s[s]:", "test_denial.py -k 'clash'"),
+    Mutant("kernels/sweep.py", "if a_t[t] > a_s[s] or (strict and a_t[t] == a_s[s]):\n                    break\n                i += 1\n                if least", "if a_t[t] > a_s[s]:\n                    break\n                i += 1\n                if least", "test_denial.py -k 'clash'"),
     Mutant("kernels/sweep.py", "extremes[node, 0], extremes[node, 1] = t, extremes[node, 0]", "extremes[node, 0] = t", "test_denial.py -k 'clash'"),
 ]  # fmt: skip
 

@@ -31,8 +31,9 @@ from holdfast.rules.ruleset import RuleSet
 from holdfast.rules.sql import violations_sql
 from holdfast.table.change import Change, Feed, read_feed
 from holdfast.table.effect import Bad, Drift
+from holdfast.table.kind import Kind
 from holdfast.table.options import TableOptions
-from holdfast.table.schema import Schema
+from holdfast.table.schema import Column, Schema
 from holdfast.violations.explain import Explanation
 from holdfast.violations.listing import BatchViolations, RuleViolations
 from holdfast.violations.look import Look, Violation
@@ -44,6 +45,7 @@ __all__ = [
     "BatchViolations",
     "Change",
     "ChangeRefused",
+    "Column",
     "Dc",
     "Drift",
     "Explanation",
@@ -54,6 +56,7 @@ __all__ = [
     "HoldfastError",
     "Ind",
     "Key",
+    "Kind",
     "Look",
     "NotAvailable",
     "Nulls",

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, Unpack
 
 from holdfast.discovery.budget import Budget, Progress
-from holdfast.discovery.database import DatabaseRules, Searched, SearchLimits
+from holdfast.discovery.database import DatabaseRules, PairLimits, Searched
 from holdfast.discovery.fd.supports import with_supports
 from holdfast.discovery.interrupt import INTERRUPTED, interruptible
 from holdfast.discovery.search_options import SEARCH_KEYWORDS, SearchKeywords, SearchOptions
@@ -108,7 +108,7 @@ def found_within(
             options,
             loaded.dictionary,
             runs_on,
-            limits=SearchLimits(_MAX_PAIRS, _MAX_COUNTED),
+            limits=PairLimits(_MAX_PAIRS, _MAX_COUNTED),
         )
         with within_memory(loaded.schemas):
             found.begin(loaded.rows, searching)

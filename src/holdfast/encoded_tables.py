@@ -46,7 +46,7 @@ class EncodedTables:
         for done, (name, (source, options)) in enumerate(settled.items()):
             if budget.spent():
                 break
-            budget.report("encoding", done / len(settled))
+            budget.report("encoding values", done / len(settled))
             rows[name] = _rows_of(name, source, options, dictionary)
         return cls(rows, dictionary, not isinstance(data, Mapping), tuple(name for name in settled if name not in rows))
 

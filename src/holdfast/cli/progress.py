@@ -24,15 +24,6 @@ from holdfast.rules.masks import distinct, none
 from holdfast.violations.detect import Progress
 from holdfast.warm import is_warm
 
-_STEPS = {  # the steps of a search in the words of a user
-    "encoding": "reading values",
-    "reducing agree-sets": "summarising the comparison of rows",
-    "inverting": "deriving keys and functional dependencies",
-    "inverting order dependencies": "deriving order dependencies",
-    "searching": "searching for rules with exceptions",
-    "looking for violations": "verifying rules",
-}
-
 
 @contextmanager
 def progress_bar(what: str) -> Iterator[Progress]:
@@ -70,6 +61,6 @@ def discovery_bar() -> Iterator[SearchProgress]:
         task = bar.add_task("reading", total=1.0)
 
         def show(step: str, share: float) -> None:
-            bar.update(task, description=escape(plain_text(_STEPS.get(step, step))), completed=share)
+            bar.update(task, description=escape(plain_text(step)), completed=share)
 
         yield show

@@ -32,7 +32,7 @@ class Searched(NamedTuple):
 
 
 @dataclass(frozen=True)
-class SearchLimits:
+class PairLimits:
     """The most pairs of a change that are counted, for agree-sets and for evidence (None: the default), and the bytes
     of memory for the values of inclusions."""
 
@@ -51,11 +51,11 @@ class DatabaseRules:
         dictionary: TextDictionary,
         executor: Executor | None = None,
         *,
-        limits: SearchLimits | None = None,
+        limits: PairLimits | None = None,
         runs: Runs | None = None,
     ) -> None:
         self.options, self._schemas = options, schemas
-        self._limits = limits or SearchLimits()
+        self._limits = limits or PairLimits()
         self.unfinished: dict[Searched, str] = {}  # the searches that a budget ended, and why
         self.inclusions = self._of_inclusions(dictionary, executor, runs) if "ind" in options.kinds else None
         self.maintainers: list[Maintainer] = [*self._of_tables(executor)]

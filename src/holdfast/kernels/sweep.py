@@ -12,7 +12,7 @@ LESS, LESS_EQUAL, GREATER, GREATER_EQUAL, DIFFERENT = 0, 1, 2, 3, 4
 _NOBODY = -1
 
 
-class Side(NamedTuple):
+class SweptSide(NamedTuple):
     """The rows of one role, by group and then by `first`, and what is compared, for all rows of the table."""
 
     rows: Any

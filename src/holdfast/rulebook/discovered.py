@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from holdfast.arrays import Arrays
 from holdfast.discovery.budget import Budget
-from holdfast.discovery.database import DatabaseRules, SearchLimits
+from holdfast.discovery.database import DatabaseRules, PairLimits
 from holdfast.discovery.ind.runs import Runs
 from holdfast.discovery.maintainer import RowChanges, Tables
 from holdfast.discovery.search_options import SearchOptions
@@ -66,7 +66,7 @@ class DiscoveredRules:
         facts: Facts | None = None,
     ) -> None:
         self._search, self._state, self._executor, self._is_lone = search, state, executor, is_lone
-        self._limits = SearchLimits(memory=memory_budget)
+        self._limits = PairLimits(memory=memory_budget)
         self._rules: DatabaseRules | None = None
         self._facts = facts  # from the store, merged when rules are asked for
 

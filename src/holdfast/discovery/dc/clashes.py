@@ -185,8 +185,8 @@ class Clashes:
         c = predicates[2] if len(predicates) > 2 else None
         rows_t = self._sorted(a.left, may_t, group_t)
         rows_s = rows_t if a.left is a.right and may_t is may_s else self._sorted(a.right, may_s, group_s)
-        t_side = sweep.Side(rows_t, group_t, _whole(a.left), nothing[:0], _whole(b.left))
-        s_side = sweep.Side(rows_s, group_s, _whole(a.right), nothing[:0], _whole(b.right))
+        t_side = sweep.SweptSide(rows_t, group_t, _whole(a.left), nothing[:0], _whole(b.left))
+        s_side = sweep.SweptSide(rows_s, group_s, _whole(a.right), nothing[:0], _whole(b.right))
         if c is None:
             t, s = sweep.find_pair(t_side, s_side, a.op is Op.LT, _OPS[b.op])
         else:

@@ -142,7 +142,7 @@ class LeanEvidence:
             lacked = none(len(self.space.atoms))
             every.compare_new |= int(only_new.sum()) > _PASS_IN_PAIRS * lead
             for n, claim in enumerate(claims):
-                budget.report("looking for violations", n / len(claims))
+                budget.report("verifying rules", n / len(claims))
                 if budget.spent():
                     return
                 if not (lacked & claim).any(axis=1).all():

@@ -37,7 +37,7 @@ class ApproximateFds:
         rights = [self.columns] if "key" in self.kinds else []
         rights += [*range(self.columns)] if "fd" in self.kinds else []
         for done, right in enumerate(rights):
-            budget.report("searching", done / len(rights))
+            budget.report("searching for rules with exceptions", done / len(rights))
             right_budget = budget.for_one_of(len(rights) - done)
             if not right_budget.spent():
                 border = self._border(right)
