@@ -155,7 +155,7 @@ def test_pairs_by_one_pass(size, ranked):
             assert out.tolist() == sorted(
                 rows.tolist(), key=lambda row, k=k, rows=rows: (group[k][row], first[k][row], rows.tolist().index(row))
             )
-            sides.append(sweep.Side(out, group[k], first[k], rank[k], last[k]))
+            sides.append(sweep.SweptSide(out, group[k], first[k], rank[k], last[k]))
         strict, strict_rank = bool(seed & 1), bool(seed & 2)
         extremes = np.full((7 if ranked else 2, 4), -1, np.int64)
         op = seed % len(OPS)

@@ -27,7 +27,7 @@ from holdfast.table.dictionary import NULL, Codes
 from holdfast.table.keys import table_for
 
 Pair = tuple[int, int]
-Asked = tuple[int, Op]  # a comparison and its operator
+Term = tuple[int, Op]  # a comparison and its operator
 Keys = list[tuple[Codes, Codes]]  # operands that must be equal: of rows as t, and as s
 Roles = tuple[Bits, Bits]  # rows that may be t, and rows that may be s
 _OPS = {
@@ -92,14 +92,14 @@ class Clashes:
             return self._compared(atoms)
         return self._within([self._operands[i] for i in equal], rest, new)
 
-    def _within(self, keys: Keys, rest: Sequence[Asked], new: bool, only: Roles | None = None) -> Pair | None:
+    def _within(self, keys: Keys, rest: Sequence[Term], new: bool, only: Roles | None = None) -> Pair | None:
         """A pair of rows with equal keys, in the roles that `only` allows."""
         if len(rest) > _SWEPT:
             return self._halved(keys, rest, new, only)
-        asked = [self._predicate(i, op) for i, op in sorted(rest, key=lambda item: not item[1].is_order)]
-        ways = _one_way(asked)
-        sides = [*keys, *((p.left, p.right) for p in asked)]
-        if only is None and all(left is right for left, right in sides) and all(p.op is Op.NE for p in asked):
+        unequal = [self._predicate(i, op) for i, op in sorted(rest, key=lambda item: not item[1].is_order)]
+        ways = _one_way(unequal)
+        sides = [*keys, *((p.left, p.right) for p in unequal)]
+        if only is None and all(left is right for left, right in sides) and all(p.op is Op.NE for p in unequal):
             ways = ways[: -(-len(ways) // 2)]  # the others are mirror images
         for predicates in ways:
             self._budget.check()
@@ -108,7 +108,7 @@ class Clashes:
                 return pair
         return None
 
-    def _halved(self, keys: Keys, rest: Sequence[Asked], new: bool, only: Roles | None) -> Pair | None:
+    def _halved(self, keys: Keys, rest: Sequence[Term], new: bool, only: Roles | None) -> Pair | None:
         """Removes the comparison of fewest values by halving its ranks: for ranks a < b there is one bit that b has and
         a lacks, above which they are equal. So each bit gives a question with one key more and one comparison less."""
         i, op = min(rest, key=lambda item: self._numbers(*self._operands[item[0]])[2])
@@ -130,7 +130,7 @@ class Clashes:
                     return pair
         return None
 
-    def _conjunction(self, atoms: Masks) -> list[Asked]:
+    def _conjunction(self, atoms: Masks) -> list[Term]:
         """(comparison, operator) of a set of weak atoms."""
         weak_of: dict[int, Weak] = {}
         for place in np.flatnonzero(unpack(atoms.reshape(1, -1), len(self._space.atoms))[0]).tolist():
@@ -174,9 +174,9 @@ class Clashes:
         if group_t is not group_s:
             may_s = may_s.copy()
         if new and keys:
-            asked = np.zeros(size, np.bool_)
-            asked[group_t[: self._lead]] = asked[group_s[: self._lead]] = True
-            may_t, may_s = _both(may_t, may_s, asked, group_t, group_s)
+            has_new = np.zeros(size, np.bool_)
+            has_new[group_t[: self._lead]] = has_new[group_s[: self._lead]] = True
+            may_t, may_s = _both(may_t, may_s, has_new, group_t, group_s)
         in_t = np.bincount(group_t[may_t], minlength=size)
         alive = in_t > 1 if may_t is may_s else (in_t > 0) & (np.bincount(group_s[may_s], minlength=size) > 0)
         may_t, may_s = _both(may_t, may_s, alive, group_t, group_s)

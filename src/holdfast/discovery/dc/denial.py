@@ -180,10 +180,10 @@ class DenialRules:
         doubtful = np.flatnonzero((compared.sum(axis=1) >= _SHORTEST_CYCLE) & compared[:, crossed].any(axis=1))
         shapes, numbers = numbered(pack(compared[doubtful]))
         cyclic = np.array([self._has_cycle(np.flatnonzero(shape)) for shape in unpack(shapes, compared.shape[1])], bool)
-        asked = doubtful[cyclic[numbers]].tolist()
-        for place, row in enumerate(asked):
+        untested = doubtful[cyclic[numbers]].tolist()
+        for place, row in enumerate(untested):
             if place % _ASKED == 0 and budget is not None and budget.spent():
-                chosen[asked[place:]] = False
+                chosen[untested[place:]] = False
                 break
             chosen[row] = is_satisfiable([self._vocabulary[i] for i in np.flatnonzero(weak[row])])
         return chosen

@@ -209,13 +209,13 @@ class PredicateSpace:
 
 
 def cross_pairs(
-    schema: Schema, codes: Codes, wanted: CrossColumns, budget: Budget | None = None
+    schema: Schema, codes: Codes, cross_columns: CrossColumns, budget: Budget | None = None
 ) -> list[tuple[int, int]]:
     """The pairs of different columns that are compared: the given ones, or the at most eight pairs with most common
     values, from 30 % of the rows on. O(columns x values)."""
-    if not isinstance(wanted, bool):
-        return [_given(schema, pair) for pair in wanted]
-    if not wanted:
+    if not isinstance(cross_columns, bool):
+        return [_given(schema, pair) for pair in cross_columns]
+    if not cross_columns:
         return []
     values, columns, counts = _value_counts(schema, codes)
     shared = []

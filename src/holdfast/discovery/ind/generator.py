@@ -131,13 +131,8 @@ class Generator:
             wanted = self._handle.call(change_cells, *cells.sealed(), moved, came_from)
             if wanted == DONE:
                 return moved[: state[MOVES]], came_from[: state[MOVES]]
-            (
-                self._more_values
-                if wanted == MORE_VALUES
-                else self._more_pairs
-                if wanted == MORE_PAIRS
-                else self._more_clusters
-            )()
+            make_room = {MORE_VALUES: self._more_values, MORE_PAIRS: self._more_pairs}.get(wanted, self._more_clusters)
+            make_room()
             self._renew_handle()
 
     def _renew_handle(self) -> None:
