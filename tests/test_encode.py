@@ -427,3 +427,9 @@ def test_a_few_rows_are_encoded_as_tables_are(data):
 def test_what_is_not_plain_is_left_to_the_general_encoder(type_, value):
     dictionary = TextDictionary()
     assert FewRows(Schema.of(a=type_, b="text"), dictionary).encode([(value, "x")]) is None and len(dictionary) == 0
+
+
+def test_a_huge_float_in_a_decimal_column_is_refused_without_a_warning():
+    column = Column("a", Kind.DECIMAL, 18)
+    encoded = encode_table(Schema((column,)), pa.table({"a": [6.8e302]}), TextDictionary())
+    assert "is not exactly a decimal with 18 places" in str(encoded.problems[0])

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from holdfast import kernels
-from holdfast.discovery.hitting_sets.minimal import columns_of
+from holdfast.discovery.hitting_sets.minimal import edges_by_vertex
 from holdfast.kernels import agree, agree_match, grouping, hitting_sets, key_map, near_hitting_sets, partition, sets
 from holdfast.rules.masks import pack, sizes, unpack
 from holdfast.table.dictionary import NULL
@@ -120,7 +120,7 @@ def test_antichain_and_refutations(count, width):
 @of_shapes
 def test_covers_and_edges(count, width, edges):
     covers, family = random_bits(count, width, 0.3), random_bits(edges, width, 3 / width)
-    columns, masks = columns_of(pack(family), width), pack(covers)
+    columns, masks = edges_by_vertex(pack(family), width), pack(covers)
     missed, critical = np.empty(count, np.int64), np.empty(count, np.bool_)
     hitting_sets.first_missed(columns, edges, masks, missed)
     hitting_sets.all_critical(columns, masks, critical)

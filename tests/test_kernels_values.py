@@ -20,7 +20,7 @@ _WORD = (1 << 64) - 1
 def random_cells(size, attributes=70, seed=0):
     rng = np.random.default_rng(seed + size)
     numbers, spaces = rng.integers(-9, 9, size) * (1 << 40), rng.integers(-3, 3, size)
-    return Cells.made(numbers, spaces, rng.integers(0, attributes, size), rng.integers(-2, 3, size))
+    return Cells.of(numbers, spaces, rng.integers(0, attributes, size), rng.integers(-2, 3, size))
 
 
 def hashed(number, space):

@@ -54,6 +54,7 @@ class Lifecycle(Enum):
 class Rulebook(RulebookReader):
     """Tables, their rules, and the history of both, under a stream of changes.
 
+    >>> import pyarrow as pa
     >>> people = pa.table({"id": [1, 2], "zip": ["10115", "20095"]})
     >>> book = Rulebook.create(None, people, key="id")
     >>> from holdfast.table.change import Change

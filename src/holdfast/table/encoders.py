@@ -81,7 +81,8 @@ def _whole_floats(column: Column, values: pa.Array, _: TextDictionary) -> tuple[
 def _decimal_floats(column: Column, values: pa.Array, _: TextDictionary) -> tuple[Codes, Refusals]:
     """Floats in a decimal column: x 10^s is x 2^s, which must be whole, times 5^s."""
     null, raw = _nulls(values), _filled(values, 0.0).astype(np.float64)
-    binary = np.ldexp(raw, column.scale)
+    with np.errstate(over="ignore"):  # to infinity, which is refused as too large
+        binary = np.ldexp(raw, column.scale)
     bad = ~(np.floor(binary) == binary) | ~(np.abs(binary) < 2.0**63)
     whole = np.where(bad, 0.0, binary).astype(np.int64)
     bad |= np.abs(whole) > MAX_CODE // 5**column.scale
