@@ -9,6 +9,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 
 import uvicorn
 
@@ -29,7 +30,7 @@ def serve(directory: Path, port: int) -> None:
         except OSError as error:
             raise HoldfastError(f"port {port} cannot be used: {error}; choose another with --port") from None
         app = make_app(directory, token)
-        server = uvicorn.Server(uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=2))
+        server = _Server(uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=2))
         app.state.is_ending = lambda: server.should_exit
         with _ended_by_ctrl_c(server):
             address = f"http://{HOST}:{listening.getsockname()[1]}/"
@@ -37,9 +38,18 @@ def serve(directory: Path, port: int) -> None:
             server.run(sockets=[listening])
 
 
+class _Server(uvicorn.Server):
+    """A server that shuts down once, however often Ctrl-C is pressed. That takes two seconds at most; uvicorn's forced
+    exit would cancel the shutdown in the middle and print a traceback."""
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        if not self.should_exit:
+            super().handle_exit(sig, frame)
+
+
 @contextmanager
 def _ended_by_ctrl_c(server: uvicorn.Server) -> Iterator[None]:
-    """Makes Ctrl-C end the server, even while it starts. A second Ctrl-C ends it at once."""
+    """Makes Ctrl-C end the server, even while it starts."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
