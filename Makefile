@@ -6,7 +6,7 @@ PYTEST := $(BIN)/python -m pytest
 PARALLEL := -n logical --maxprocesses 4 --dist worksteal
 export HOLDFAST_DATA
 
-.PHONY: help setup demo test lint types imports tests test-bounds test-long test-data test-tools test-connectors mutants bench docs examples schema reference wheel lock clean
+.PHONY: help setup demo test lint types imports tests tests-in-process tests-on-spark test-bounds test-long test-data test-tools test-connectors mutants bench docs examples schema reference wheel lock clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -29,8 +29,13 @@ types:
 imports:
 	$(BIN)/lint-imports
 
-tests:  # those on Spark share one session, and so one process
+tests:  # two runs side by side: tests on Spark share one session, and so one process
+	@$(MAKE) --no-print-directory -j2 --output-sync=target tests-in-process tests-on-spark
+
+tests-in-process:
 	$(PYTEST) $(PARALLEL) -m "not spark and not long and not tools and not connectors"
+
+tests-on-spark:
 	$(PYTEST) -m "spark and not long and not tools and not connectors" tests
 
 test-bounds: setup  ## tests of the kernels with every array index checked
