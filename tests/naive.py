@@ -1,4 +1,5 @@
-"""The definitions, in the fewest lines, on plain Python rows. They decide; nothing here is meant to be fast.
+"""The definitions, in the fewest lines, on plain Python rows. They decide; nothing here is meant to be fast, but who
+only asks whether there are violations looks for no more of them than it takes.
 
 A row is a dict of column to int, Decimal, float, date, datetime, bool, str or None; a database is {table: rows}.
 Pairs are ordered pairs of positions.
@@ -12,7 +13,7 @@ from collections import Counter
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from fractions import Fraction
-from itertools import chain, combinations, permutations, product
+from itertools import chain, combinations, islice, permutations, product
 
 from holdfast.rules.operator import Op
 from holdfast.rules.predicate import Cell, Compare, IsNull
@@ -30,14 +31,25 @@ def below(a, b):
 
 def same(a, b):
     """a = b for values; NaN equals itself."""
-    nan = [isinstance(v, float) and math.isnan(v) for v in (a, b)]
-    return all(nan) or (not any(nan) and _moment(a, b) == _moment(b, a))
+    if isinstance(a, float) and math.isnan(a):
+        return isinstance(b, float) and math.isnan(b)
+    return _moment(a, b) == _moment(b, a)
 
 
 def _moment(a, b):
     """A date meets a timestamp as its midnight."""
-    is_date = isinstance(a, date) and not isinstance(a, datetime)
-    return datetime(a.year, a.month, a.day, tzinfo=UTC) if is_date and isinstance(b, datetime) else a
+    is_date = isinstance(b, datetime) and isinstance(a, date) and not isinstance(a, datetime)
+    return datetime(a.year, a.month, a.day, tzinfo=UTC) if is_date else a
+
+
+OPERATORS = {
+    Op.EQ: same,
+    Op.NE: lambda a, b: not same(a, b),
+    Op.LT: below,
+    Op.LE: lambda a, b: below(a, b) or same(a, b),
+    Op.GT: lambda a, b: below(b, a),
+    Op.GE: lambda a, b: below(b, a) or same(a, b),
+}
 
 
 def holds(op, a, b, nulls):
@@ -48,14 +60,7 @@ def holds(op, a, b, nulls):
         if nulls == "equal" and a is None and b is None:
             return op in (Op.EQ, Op.LE, Op.GE)
         return op is Op.NE
-    return {
-        Op.EQ: lambda: same(a, b),
-        Op.NE: lambda: not same(a, b),
-        Op.LT: lambda: below(a, b),
-        Op.LE: lambda: below(a, b) or same(a, b),
-        Op.GT: lambda: below(b, a),
-        Op.GE: lambda: below(b, a) or same(a, b),
-    }[op]()
+    return OPERATORS[op](a, b)
 
 
 def satisfies(predicate, t, s, nulls):
@@ -73,30 +78,37 @@ def satisfies(predicate, t, s, nulls):
 def violates(rule, t, s, nulls):
     """Whether the ordered pair (t, s) violates a key, FD, order dependency or DC, each by its own definition."""
 
-    def all_hold(marks):
-        return all(holds(m.op, t[m.column], s[m.column], nulls) for m in marks)
+    def is_so(op, column):
+        return holds(op, t[column], s[column], nulls)
 
     if isinstance(rule, Key):
-        return all_hold(Marked(c, Op.EQ) for c in rule.columns)
+        return all(is_so(Op.EQ, c) for c in rule.columns)
     if isinstance(rule, Fd):
-        return all_hold([*(Marked(c, Op.EQ) for c in rule.left), Marked(rule.right, Op.NE)])
+        return all(is_so(Op.EQ, c) for c in rule.left) and is_so(Op.NE, rule.right)
     if isinstance(rule, Order):
         t, s = (s, t) if rule.flipped else (t, s)
-        return all_hold([*rule.left, Marked(rule.right.column, rule.right.op.inverse)])
+        return all(is_so(m.op, m.column) for m in rule.left) and is_so(rule.right.op.inverse, rule.right.column)
     return all(satisfies(p, t, s, nulls) for p in rule.written)
 
 
-def violations(rule, rows, nulls, where=frozenset()):
-    """The violating ordered pairs (i, j), or the violating rows i of a one-row rule. `rows` of an IND: a database."""
+def violations(rule, rows, nulls, where=frozenset(), most=None):
+    """The violating ordered pairs (i, j), or the violating rows i of a one-row rule; at `most` the first ones.
+
+    `rows` of an IND: a database.
+    """
+    return list(islice(_violations(rule, rows, nulls, where), most))
+
+
+def _violations(rule, rows, nulls, where):
     if isinstance(rule, Ind):
         right = [[s[c] for c in rule.right] for s in rows[rule.right_table]]
         left = [(i, [t[c] for c in rule.left]) for i, t in enumerate(rows[rule.left_table])
                 if all(satisfies(p, t, t, "sql") for p in where)]  # fmt: skip
-        return [i for i, a in left if None not in a and not any(equal_tuples(a, b) for b in right)]
+        return (i for i, a in left if None not in a and not any(equal_tuples(a, b) for b in right))
     kept = [(i, row) for i, row in enumerate(rows) if all(satisfies(p, row, row, "sql") for p in where)]
     if isinstance(rule, Dc) and rule.is_one_row:
-        return [i for i, t in kept if violates(rule, t, t, nulls)]
-    return [(i, j) for (i, t), (j, s) in permutations(kept, 2) if violates(rule, t, s, nulls)]
+        return (i for i, t in kept if violates(rule, t, t, nulls))
+    return ((i, j) for (i, t), (j, s) in permutations(kept, 2) if violates(rule, t, s, nulls))
 
 
 def equal_tuples(a, b):
@@ -141,7 +153,7 @@ def rows_to_remove(rule, rows, nulls):
     n = len(rows)
     for removed in range(n + 1):
         for kept in combinations(rows, n - removed):
-            if not violations(rule, kept, nulls):
+            if not violations(rule, kept, nulls, most=1):
                 return removed
     raise AssertionError
 
@@ -179,7 +191,8 @@ def within(rule, rows, nulls, max_error=0.0, error="g1"):
     n = len(rows)
     if error == "g3":
         return rows_to_remove(rule, rows, nulls) <= most_within(max_error, n)
-    return len(violations(rule, rows, nulls)) <= most_within(max_error, n * (n - 1))
+    most = most_within(max_error, n * (n - 1))
+    return len(violations(rule, rows, nulls, most=most + 1)) <= most
 
 
 # --- all minimal rules ---------------------------------------------------------------------------------------

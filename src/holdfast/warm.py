@@ -63,6 +63,12 @@ def warm_discovery() -> None:
                 table.update(RowChange(ids[:1], rows[:, :1], ids[:1] + 4, rows[:, :1], ids[1:], rows[:, 1:]))
                 table.update(RowChange(ids[1:2], rows[:, 1:2], *no_rows, ids[2:], rows[:, 2:]))
 
+    many = np.arange(600)  # so many rows that matches are found by hash
+    many_rows = np.stack([many, many // 2, many % 7])
+    table = TableFds(len(many_rows), SearchOptions(("key", "fd")), most_pairs=-1)
+    table.update(RowChange(*no_rows, many[:500], many_rows[:, :500], *no_rows))
+    table.update(RowChange(*no_rows, many[500:], many_rows[:, 500:], many[:500], many_rows[:, :500]))
+
     for columns in (2, 12, 40):  # sets counted by index, and sets of one and of two words
         schema = Schema(tuple(Column(f"c{i}", Kind.INTEGER) for i in range(columns)))
         codes = np.repeat(rows[:2], columns // 2, axis=0)
