@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -156,6 +157,8 @@ def _tests_pass(copy: Path, mutant: Mutant) -> bool:
         return False
     if done.returncode == NO_TESTS:
         sys.exit(f"{mutant.file}: there is no test {mutant.tests!r}")
+    if done.returncode in (2, 3, 4, -signal.SIGKILL):  # interrupted, broken or killed: says nothing of the mutant
+        sys.exit(f"{mutant.file}: pytest ended with {done.returncode} for {mutant.tests!r}")
     return done.returncode == 0
 
 

@@ -165,6 +165,14 @@ def test_a_second_process_is_refused_while_the_first_writes(path):
     assert Rulebook.open(path).count() == 1002
 
 
+def test_a_file_is_put_once(tmp_path):
+    """The second put of a name fails and keeps the first content: that is how a second writer loses."""
+    Disk().put(tmp_path / "manifest", b"first", "a")
+    with pytest.raises(FileExistsError):
+        Disk().put(tmp_path / "manifest", b"second", "b")
+    assert (tmp_path / "manifest").read_bytes() == b"first" and len([*tmp_path.iterdir()]) == 1
+
+
 class FullDisk(Disk):
     def write(self, path, data):
         path.write_bytes(bytes(data)[:10])
