@@ -18,7 +18,7 @@ from holdfast.arrays import Array, Arrays, from_buffer, joined, map_file
 from holdfast.errors import HoldfastError
 
 Tile = Callable[[Arrays, Arrays], Arrays]
-Step = Callable[[Arrays, Arrays, Arrays], tuple[Arrays, Arrays]]
+BucketStep = Callable[[Arrays, Arrays, Arrays], tuple[Arrays, Arrays]]
 Progress = Callable[[float], None]
 
 BUCKET = "bucket"
@@ -64,7 +64,7 @@ class Executor(Protocol):
         ...
 
     def update(
-        self, step: Step, buckets: Sequence[Bucket], delta: Arrays, shared: Arrays = NOTHING
+        self, step: BucketStep, buckets: Sequence[Bucket], delta: Arrays, shared: Arrays = NOTHING
     ) -> tuple[list[Bucket], list[Arrays]]:
         """Runs step(bucket, its part of the delta, shared) for every bucket that the delta touches.
 

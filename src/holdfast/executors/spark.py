@@ -28,10 +28,10 @@ from holdfast.executors.executor import (
     NOTHING,
     Block,
     Bucket,
+    BucketStep,
     Cancellation,
     Cancelled,
     Progress,
-    Step,
     Tile,
     load,
     require_pure,
@@ -72,7 +72,7 @@ class SparkExecutor:
             return [_read(job / file) for file in files]
 
     def update(
-        self, step: Step, buckets: Sequence[Bucket], delta: Arrays, shared: Arrays = NOTHING
+        self, step: BucketStep, buckets: Sequence[Bucket], delta: Arrays, shared: Arrays = NOTHING
     ) -> tuple[list[Bucket], list[Arrays]]:
         require_pure(step)
         touched, parts, costs = touched_parts(buckets, delta)

@@ -13,9 +13,9 @@ from holdfast.executors.executor import (
     NOTHING,
     Block,
     Bucket,
+    BucketStep,
     Cancellation,
     Progress,
-    Step,
     Tile,
     load,
     require_pure,
@@ -47,7 +47,7 @@ class ThreadExecutor:
         return self._run([_on_block(tile, block, shared) for block in blocks], [block.cost for block in blocks])
 
     def update(
-        self, step: Step, buckets: Sequence[Bucket], delta: Arrays, shared: Arrays = NOTHING
+        self, step: BucketStep, buckets: Sequence[Bucket], delta: Arrays, shared: Arrays = NOTHING
     ) -> tuple[list[Bucket], list[Arrays]]:
         require_pure(step)
         touched, parts, costs = touched_parts(buckets, delta)

@@ -8,6 +8,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from holdfast.arrays import Flags
 from holdfast.indexes.pairs import Ids, Pairs
 from holdfast.indexes.plan import Group, Side
 from holdfast.indexes.rowtest import rows_that_satisfy
@@ -15,7 +16,6 @@ from holdfast.rules.rule import as_dc
 from holdfast.table.dictionary import Codes, TextDictionary
 
 Counts = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
 
 
 class PairChanges(NamedTuple):
@@ -78,7 +78,7 @@ def moved(
 MakeIndex = Callable[[Group, TextDictionary], Index]
 
 
-def members(group: Group, side: Side, codes: Codes, dictionary: TextDictionary) -> Mask:
+def members(group: Group, side: Side, codes: Codes, dictionary: TextDictionary) -> Flags:
     """Rows that qualify for a role: they pass its filters, and their key can equal another key."""
     allowed = ~group.key_is_null(side, codes)
     for tests, nulls in ((side.filter, group.rules[0].nulls), (side.where, "sql")):
@@ -87,7 +87,7 @@ def members(group: Group, side: Side, codes: Codes, dictionary: TextDictionary) 
     return allowed
 
 
-def violate_with_themselves(group: Group, rule: int, codes: Codes, dictionary: TextDictionary) -> Mask:
+def violate_with_themselves(group: Group, rule: int, codes: Codes, dictionary: TextDictionary) -> Flags:
     """Rows that would violate the rule if a row could be its own partner."""
     compiled = group.rules[rule]
     violates = rows_that_satisfy(as_dc(compiled.rule).written, group.schema, codes, dictionary, compiled.nulls)  # type: ignore[arg-type]

@@ -5,27 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 import numpy as np
-import numpy.typing as npt
 
+from holdfast.arrays import Flags
 from holdfast.rules.operator import Op
 from holdfast.rules.predicate import Cell, Compare, IsNull, Predicate
 from holdfast.table.compare import common_codes, mark
 from holdfast.table.dictionary import NULL, Codes, TextDictionary
 from holdfast.table.schema import Schema
 
-Mask = npt.NDArray[np.bool_]
-
 
 def rows_that_satisfy(
     predicates: Iterable[Predicate], schema: Schema, codes: Codes, dictionary: TextDictionary, nulls: str
-) -> Mask:
+) -> Flags:
     """Rows of codes[column, row] that satisfy all predicates, with t and s both standing for the row. O(rows)."""
     return pairs_that_satisfy(predicates, schema, {"t": codes, "s": codes}, dictionary, nulls)
 
 
 def pairs_that_satisfy(
     predicates: Iterable[Predicate], schema: Schema, codes: Mapping[str, Codes], dictionary: TextDictionary, nulls: str
-) -> Mask:
+) -> Flags:
     """Pairs of rows that satisfy all predicates. Pair i is row i of codes["t"] and row i of codes["s"]. O(pairs)."""
     satisfied = np.ones(codes["t"].shape[1], dtype=bool)
     for predicate in predicates:
@@ -35,10 +33,10 @@ def pairs_that_satisfy(
 
 def _satisfies(
     predicate: Predicate, schema: Schema, codes: Mapping[str, Codes], dictionary: TextDictionary, nulls: str
-) -> Mask:
+) -> Flags:
     cells = [codes[cell.row][schema.position(cell.column)] for cell in predicate.cells]
     if isinstance(predicate, IsNull):
-        is_null: Mask = cells[0] == NULL
+        is_null: Flags = cells[0] == NULL
         return ~is_null if predicate.negated else is_null
     if isinstance(predicate.right, Cell):
         columns = [schema.column(cell.column) for cell in predicate.cells]
@@ -48,7 +46,7 @@ def _satisfies(
 
 def _holds_with_constant(
     predicate: Compare, schema: Schema, left: Codes, dictionary: TextDictionary, nulls: str
-) -> Mask:
+) -> Flags:
     """Compares a column with a constant. A constant between two codes is given by the code below it."""
     assert not isinstance(predicate.right, Cell)
     constant = mark(schema.column(predicate.left.column), predicate.right.value, dictionary)
@@ -62,7 +60,7 @@ def _holds_with_constant(
     return np.asarray(not_null & ((left <= constant.code) if below else (left > constant.code)))
 
 
-def holds(op: Op, left: Codes, right: Codes, nulls: str) -> Mask:
+def holds(op: Op, left: Codes, right: Codes, nulls: str) -> Flags:
     """Whether `left op right`, value by value, under a null policy."""
     left_null, right_null = left == NULL, right == NULL
     any_null, both_null = left_null | right_null, left_null & right_null
@@ -74,7 +72,7 @@ def holds(op: Op, left: Codes, right: Codes, nulls: str) -> Mask:
     return np.asarray(values_hold | any_null) if nulls == "distinct" and op is Op.NE else values_hold
 
 
-def _compare(op: Op, left: Codes, right: Codes | np.int64) -> Mask:
+def _compare(op: Op, left: Codes, right: Codes | np.int64) -> Flags:
     return np.asarray(_COMPARE[op](left, right))
 
 

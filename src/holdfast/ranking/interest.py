@@ -13,8 +13,9 @@ from math import log10
 
 import numpy as np
 
+from holdfast.arrays import Flags
 from holdfast.discovery.fd.partitions import Partitions
-from holdfast.indexes.rowtest import Mask, pairs_that_satisfy
+from holdfast.indexes.rowtest import pairs_that_satisfy
 from holdfast.ranking.column_names import names_a_key, words_of
 from holdfast.rules.operator import Op
 from holdfast.rules.predicate import Cell, Compare, Predicate
@@ -76,7 +77,7 @@ class TableMeasures:
         self._codes = np.ascontiguousarray(codes[:, chosen]) if self.rows else codes
         self._sampled = self._codes.shape[1]
         self._partitions = Partitions.of_codes(self._codes, nulls)
-        self._satisfied: dict[Predicate, Mask] = {}
+        self._satisfied: dict[Predicate, Flags] = {}
 
     @cached_property
     def _pairs(self) -> tuple[np.ndarray, np.ndarray]:
@@ -182,7 +183,7 @@ class TableMeasures:
             return 1 - self._share_equal([predicate.left.column])
         return float(self._satisfying(predicate).mean())
 
-    def _satisfying(self, predicate: Predicate) -> Mask:
+    def _satisfying(self, predicate: Predicate) -> Flags:
         """Which of the sampled pairs satisfy a predicate."""
         if predicate not in self._satisfied:
             satisfying = pairs_that_satisfy([predicate], self._schema, self._pair_codes, TextDictionary(), self._nulls)

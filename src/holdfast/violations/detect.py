@@ -12,8 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from holdfast.arrays import Flags
 from holdfast.indexes.box import BoxIndex
-from holdfast.indexes.index import Index, MakeIndex, Mask
+from holdfast.indexes.index import Index, MakeIndex
 from holdfast.indexes.pairs import Ids, Pairs
 from holdfast.indexes.plan import Group, compile_rule, describe, group_rules
 from holdfast.indexes.rowtest import rows_that_satisfy
@@ -52,7 +53,7 @@ class CheckedRule:
         return violations / total if total else 0.0
 
 
-def rows_that_violate(item: CheckedRule, schema: Schema, codes: Codes, dictionary: TextDictionary) -> Mask:
+def rows_that_violate(item: CheckedRule, schema: Schema, codes: Codes, dictionary: TextDictionary) -> Flags:
     """The rows that violate a rule about one row."""
     predicates = as_dc(item.rule).predicates  # type: ignore[arg-type]
     found = rows_that_satisfy(predicates, schema, codes, dictionary, item.nulls)

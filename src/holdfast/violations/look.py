@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from holdfast.arrays import Flags
 from holdfast.indexes.pairs import Ids, Pairs
-from holdfast.indexes.rowtest import Mask, pairs_that_satisfy, rows_that_satisfy
+from holdfast.indexes.rowtest import pairs_that_satisfy, rows_that_satisfy
 from holdfast.rules.bind import Schemas, is_symmetric, table_of
 from holdfast.rules.rule import Ind, as_dc
 from holdfast.table.compare import common_codes
@@ -175,7 +176,7 @@ def of_row(item: CheckedRule, row: int, rows: Mapping[str, Rows], dictionary: Te
     return Pairs(t, np.concatenate([as_t, np.full(len(as_s), row)]))
 
 
-def _pairs_violate(item: CheckedRule, schema: Schema, codes: Mapping[str, Codes], dictionary: TextDictionary) -> Mask:
+def _pairs_violate(item: CheckedRule, schema: Schema, codes: Mapping[str, Codes], dictionary: TextDictionary) -> Flags:
     """Which pairs violate a pair rule."""
     predicates = as_dc(item.rule).written  # type: ignore[arg-type]
     violate = pairs_that_satisfy(predicates, schema, codes, dictionary, item.nulls)
@@ -186,7 +187,7 @@ def _pairs_violate(item: CheckedRule, schema: Schema, codes: Mapping[str, Codes]
 
 def _is_missing_on_the_right(
     item: CheckedRule, rule: Ind, codes: Codes, rows: Mapping[str, Rows], dictionary: TextDictionary
-) -> Mask:
+) -> Flags:
     """Whether one left row, given by its codes, violates an inclusion: no right row has its values."""
     left, right = rows[rule.left_table].schema, rows[rule.right_table]
     matches, right_codes = np.ones(len(right), np.bool_), right.codes()

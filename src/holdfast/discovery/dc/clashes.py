@@ -42,7 +42,7 @@ _SWEPT = 3  # comparisons besides equalities that one pass decides
 _FEW = 0.05  # share of the rows up to which sorting them is faster than filtering the order of all rows
 
 
-class Predicate(NamedTuple):
+class CodedPredicate(NamedTuple):
     """t.left op s.right, as codes for all rows. `nulls`: a null is a value (`values`), compares with nulls only
     (`apart`), or satisfies nothing (`never`)."""
 
@@ -52,8 +52,8 @@ class Predicate(NamedTuple):
     nulls: str = "values"
 
     @property
-    def mirrored(self) -> Predicate:
-        return Predicate(self.right, self.left, self.op.mirror, self.nulls)
+    def mirrored(self) -> CodedPredicate:
+        return CodedPredicate(self.right, self.left, self.op.mirror, self.nulls)
 
 
 class Clashes:
@@ -139,13 +139,13 @@ class Clashes:
         ops = ((i, Op.of_atoms(weak)) for i, weak in weak_of.items())
         return [(i, op) for i, op in ops if op is not None]
 
-    def _predicate(self, i: int, op: Op) -> Predicate:
+    def _predicate(self, i: int, op: Op) -> CodedPredicate:
         left, right = self._operands[i]
         if op is Op.NE and self._space.nulls == "distinct":
-            return Predicate(*self._each_null_apart(left, right), op)
+            return CodedPredicate(*self._each_null_apart(left, right), op)
         if self._space.nulls != "equal":
-            return Predicate(left, right, op, "never")
-        return Predicate(left, right, op, "values" if op is Op.NE else "apart")
+            return CodedPredicate(left, right, op, "never")
+        return CodedPredicate(left, right, op, "values" if op is Op.NE else "apart")
 
     def _each_null_apart(self, left: Codes, right: Codes) -> tuple[Codes, Codes]:
         """Numbers that are equal if the values are; each null gets a number of its own, as t and as s."""
@@ -161,7 +161,7 @@ class Clashes:
 
     # --- one pass -------------------------------------------------------------------------------------------
 
-    def _swept(self, keys: Keys, predicates: Sequence[Predicate], new: bool, only: Roles | None) -> Pair | None:
+    def _swept(self, keys: Keys, predicates: Sequence[CodedPredicate], new: bool, only: Roles | None) -> Pair | None:
         """A pair with equal keys that satisfies up to three predicates, of which the first is an order: one pass."""
         flip = _is_turned(predicates)
         keys = [(right, left) for left, right in keys] if flip else list(keys)
@@ -181,7 +181,7 @@ class Clashes:
         alive = in_t > 1 if may_t is may_s else (in_t > 0) & (np.bincount(group_s[may_s], minlength=size) > 0)
         may_t, may_s = _both(may_t, may_s, alive, group_t, group_s)
         nothing = np.zeros(self._rows, np.int64)
-        a, b = [*predicates, *([Predicate(nothing, nothing, Op.LE)] * 2)][:2]
+        a, b = [*predicates, *([CodedPredicate(nothing, nothing, Op.LE)] * 2)][:2]
         c = predicates[2] if len(predicates) > 2 else None
         rows_t = self._sorted(a.left, may_t, group_t)
         rows_s = rows_t if a.left is a.right and may_t is may_s else self._sorted(a.right, may_s, group_s)
@@ -198,7 +198,7 @@ class Clashes:
             t, s = sweep.find_in_three(t_side, s_side, *strict, _OPS[c.op], extremes)
         return None if t < 0 else (s, t) if flip else (t, s)
 
-    def _members(self, keys: Keys, predicates: Sequence[Predicate]) -> tuple[Bits, Bits]:
+    def _members(self, keys: Keys, predicates: Sequence[CodedPredicate]) -> tuple[Bits, Bits]:
         """Which rows may be t and which s, given their nulls; the same array if the roles do not differ."""
         compared = [*keys, *((p.left, p.right) for p in predicates if p.nulls == "never")]
         may_t = np.ones(self._rows, np.bool_)
@@ -282,15 +282,15 @@ def _both(may_t: Bits, may_s: Bits, chosen: Bits, group_t: Numbers, group_s: Num
     return as_t, as_t if may_t is may_s else may_s & chosen[group_s]
 
 
-def _is_null(p: Predicate) -> tuple[Codes, Codes]:
+def _is_null(p: CodedPredicate) -> tuple[Codes, Codes]:
     """Whether each side of a predicate is null, as a key: so a null compares with nulls only."""
     left = (p.left == NULL).astype(np.int64)
     return left, left if p.left is p.right else (p.right == NULL).astype(np.int64)
 
 
-def _one_way(predicates: list[Predicate]) -> list[list[Predicate]]:
+def _one_way(predicates: list[CodedPredicate]) -> list[list[CodedPredicate]]:
     """The ways to write a conjunction such that rows are sorted and ranked by orders: `!=` there becomes `<` or `>`."""
-    ways: list[list[Predicate]] = [[]]
+    ways: list[list[CodedPredicate]] = [[]]
     for place, p in enumerate(predicates):
         split = p.op is Op.NE and (place == 0 or (place == 1 and len(predicates) == _SWEPT))
         ops = (Op.LT, Op.GT) if split else (p.op,)
@@ -298,7 +298,7 @@ def _one_way(predicates: list[Predicate]) -> list[list[Predicate]]:
     return ways
 
 
-def _is_turned(predicates: Sequence[Predicate]) -> bool:
+def _is_turned(predicates: Sequence[CodedPredicate]) -> bool:
     """Whether t and s have to be exchanged, so that the first predicate is `<` or `<=`."""
     return bool(predicates) and predicates[0].op in (Op.GT, Op.GE)
 

@@ -10,7 +10,7 @@ import numpy as np
 from holdfast.discovery.budget import Budget
 from holdfast.discovery.fd.collapsed import CollapsedRules
 from holdfast.discovery.hitting_sets.border import Bits, Border, Trial
-from holdfast.rules.masks import Masks, full, mask_of, none, unpack
+from holdfast.rules.masks import Masks, full, mask_of, none, pack, unpack
 
 IsGood = Callable[[Sequence[int], int | None], bool]  # left columns and right column; None: a key
 
@@ -66,32 +66,27 @@ class LeftSideTest:
 
     def __init__(self, columns: int, right: int, is_good: IsGood, order: Sequence[int]) -> None:
         self._columns, self._right, self._order = columns, right, order
-        self._oracle = is_good
+        self._oracle, self._is_key = is_good, right == columns
+        self._allowed = full(columns) if self._is_key else full(columns) & ~mask_of([right], columns)
+        self._single = pack(np.eye(columns, dtype=np.bool_))  # [column]: a set of it alone
 
     def is_bad(self, sets: Masks) -> Bits:
         return np.array([not self._is_good(left) for left in sets], np.bool_)
 
     def tried(self, sets: Masks) -> Trial:
-        good = ~self.is_bad(sets)
-        grown = np.array(
-            [left if fine else self._grown(left) for left, fine in zip(sets, good, strict=True)], np.uint64
-        )
-        complements = self._allowed() & ~grown.reshape(sets.shape)
+        good, complements = ~self.is_bad(sets), np.zeros_like(sets)
+        for i in np.flatnonzero(~good).tolist():
+            complements[i] = self._allowed[0] & ~self._grown(sets[i])
         return Trial(good, np.zeros(len(sets), np.int64), complements)
-
-    def _allowed(self) -> Masks:
-        every = full(self._columns)
-        return every if self._right == self._columns else every & ~mask_of([self._right], self._columns)
 
     def _is_good(self, left: Masks) -> bool:
         columns = np.flatnonzero(unpack(left[None, :], self._columns)[0]).tolist()
-        is_key = self._right == self._columns
-        return bool(columns or not is_key) and self._oracle(columns, None if is_key else self._right)
+        return bool(columns or not self._is_key) and self._oracle(columns, None if self._is_key else self._right)
 
     def _grown(self, left: Masks) -> Masks:
         """A bad set to which no column can be added without making it good."""
         for column in self._order:
-            more = left | mask_of([column], self._columns)[0]
+            more = left | self._single[column]
             if column != self._right and (more != left).any() and not self._is_good(more):
                 left = more
         return left

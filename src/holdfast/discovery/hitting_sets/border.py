@@ -18,7 +18,6 @@ import numpy.typing as npt
 from holdfast.discovery.budget import Budget
 from holdfast.discovery.hitting_sets.minimal import (
     Groups,
-    hits_all,
     hitting_sets_after,
     minimal_edges,
     minimal_hitting_sets,
@@ -90,17 +89,19 @@ class Border:
 
     def _try(self, sets: Masks, test: SetTest, budget: Budget) -> Masks:
         """Keeps the good sets; returns the complements of maximal bad sets that contain the others."""
-        complements = none(self.vertices)
+        complements, good, missed = none(self.vertices), [self.good], [self.missed]
         for first in range(0, len(sets), test.at_once):
             if budget.spent():
                 break
             part = sets[first : first + test.at_once]
-            if len(complements):  # a bad set found in this round refutes some
-                part = part[hits_all(part, complements)]
+            if len(part) == 1 and not (complements & part).any(axis=1).all():
+                continue  # a bad set found in this round refutes it
             trial = test.tried(part)
-            self.good = np.concatenate([self.good, part[trial.good]])
-            self.missed = np.concatenate([self.missed, trial.missed[trial.good]])
-            complements = np.concatenate([complements, trial.complements[~trial.good]])
+            good.append(part[trial.good])
+            missed.append(trial.missed[trial.good])
+            if not trial.good.all():
+                complements = np.concatenate([complements, trial.complements[~trial.good]])
+        self.good, self.missed = np.concatenate(good), np.concatenate(missed)
         return complements
 
     def _hitting_sets(self, edges: Masks, budget: Budget) -> Masks:

@@ -14,6 +14,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from holdfast.arrays import Flags
 from holdfast.discovery.budget import Budget
 from holdfast.discovery.ind.cells import Cells, Gains, Moves, Values
 from holdfast.discovery.ind.filed_generator import MEMORY_BUDGET, FiledGenerator
@@ -37,7 +38,6 @@ from holdfast.table.row_change import RowChange
 from holdfast.table.schema import Column, Schema
 from holdfast.table.text_form import text_form
 
-Mask = npt.NDArray[np.bool_]
 Pair = tuple[int, int]  # an attribute, and one that includes it
 _AT_ONCE = 2048  # clusters that are summed at once
 _FEW_MOVES = 200_000  # with more moves of values, whole clusters are counted
@@ -187,7 +187,7 @@ class Inclusions:
                 moved = before != after
                 yield from (self._of_many if rows > _MANY else self._of_few)(table, whole, part, moved, sign)
 
-    def _of_few(self, table: str, whole: Codes, part: Codes, moved: Mask, sign: int) -> Iterator[Cells]:
+    def _of_few(self, table: str, whole: Codes, part: Codes, moved: Flags, sign: int) -> Iterator[Cells]:
         """The cells of few rows: columns of one type together."""
         for columns, places in self._types[table]:
             codes = whole[places].reshape(-1)
@@ -202,7 +202,7 @@ class Inclusions:
                 column = self.attributes[columns[0]].column
                 yield Cells.of(*self.identities(column, codes), owners, np.full(len(codes), sign))
 
-    def _of_many(self, table: str, whole: Codes, part: Codes, moved: Mask, sign: int) -> Iterator[Cells]:
+    def _of_many(self, table: str, whole: Codes, part: Codes, moved: Flags, sign: int) -> Iterator[Cells]:
         """The cells of many rows: column by column, a slice of rows at a time, with equal values merged."""
         for number in self._of_table[table]:
             attribute = self.attributes[number]
