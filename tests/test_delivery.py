@@ -210,7 +210,7 @@ def test_what_a_dead_sink_is_owed_is_not_dropped_by_others(tmp_path):
     with hf.Rulebook.open(tmp_path / "book") as other:
         for number in range(4, 8):
             insert(other, number)
-        assert other.oldest_told == 1 and other.versions() == [5]
+        assert other.oldest_with_events == 1 and other.versions() == [5]
         assert [other.events_of(version)[0]["version"] for version in range(1, 6)] == [1, 2, 3, 4, 5]
 
 

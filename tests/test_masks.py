@@ -149,7 +149,7 @@ class Masked(Home):
     def messages(self) -> None:
         """What message sinks send of every version."""
         with self.book() as book:
-            for version in range(book.oldest_told, book.version + 1):
+            for version in range(book.oldest_with_events, book.version + 1):
                 events = SinkEvents("people", book, version)
                 sink = WebhookSink(kind="webhook", url="http://127.0.0.1:9/")
                 self.quiet(repr(WebhookSender(sink).message(events)), "webhook")

@@ -82,7 +82,7 @@ def search(
     progress: Progress | None = None,
     executor: Executor | None = None,
 ) -> Profile:
-    """The same of tables that are codes already."""
+    """The same on tables that are encoded already."""
     return found_within(Budget(time_budget, progress, divided=True), lambda: loaded, options, executor)
 
 
@@ -95,13 +95,13 @@ def found_within(
     plain: bool = False,
     listed: bool = False,
 ) -> Profile:
-    """The rules of tables that are read and searched within one budget. Some of it is kept for what follows the search,
-    so that what is known when time is up can be told in time; more of it where all rules are `listed`."""
+    """Reads tables and searches their rules within one budget. Some of the time is reserved for supports, ranking and
+    printing; more of it if all rules are `listed`."""
     cancellation = Cancellation()
     runs_on = executor or ThreadExecutor(cancellation=cancellation)
     with interruptible(budget, cancellation):
         loaded = load()
-        reserve = _time_to_tell(loaded, budget.seconds or 0.0, listed)
+        reserve = _reserved_seconds(loaded, budget.seconds or 0.0, listed)
         searching = budget.part(1 - _FOR_PLAIN if plain else 1.0, reserve)
         found = DatabaseRules(
             loaded.schemas,
@@ -119,22 +119,24 @@ def found_within(
             rules = _plainly(rules, found, loaded.schemas, after.part(1.0, reserve))
         rules = with_supports(rules, loaded.rows, options.nulls, after.part(0.5))
     rules = rules.of_lone_table() if loaded.is_lone else rules
-    open_ = [*found.unfinished, *(Searched(kind, name) for name in loaded.unread for kind in options.kinds)]
-    open_ = list(dict.fromkeys(Searched("ind") if some.kind == "ind" else some for some in open_))
-    done = tuple(some for some in found.searched() if some not in open_)
+    unread = [Searched(kind, name) for name in loaded.unread for kind in options.kinds]
+    unfinished = [Searched("ind") if search.kind == "ind" else search for search in [*found.unfinished, *unread]]
+    unfinished = list(dict.fromkeys(unfinished))
+    done = tuple(search for search in found.searched() if search not in unfinished)
     limits = (*rules.limits, *_reasons(found, loaded, budget), *after.skipped)
-    made = Profile(rules.blocks, not open_, limits, rules.how, rules.vacuous, loaded, options, done, tuple(open_))
+    data = (loaded, options, done, tuple(unfinished))
+    profile = Profile(rules.blocks, not unfinished, limits, rules.how, rules.vacuous, *data)
     left = after.left()
-    return replace(made, left=left if left is None else max(left, min(reserve, _LEAST_LEFT)))
+    return replace(profile, left=left if left is None else max(left, min(reserve, _LEAST_LEFT)))
 
 
-def _time_to_tell(loaded: EncodedTables, seconds: float, listed: bool) -> float:
-    """The seconds that are kept for supports, ranking and printing, or for listing all rules."""
+def _reserved_seconds(loaded: EncodedTables, seconds: float, listed: bool) -> float:
+    """The seconds that are reserved for supports, ranking and printing, or for listing all rules."""
     return _LISTING * seconds if listed else min(_RESERVED * seconds, _MAX_RESERVED + _FOR_TABLE * len(loaded.rows))
 
 
 def _reasons(found: DatabaseRules, loaded: EncodedTables, budget: Budget) -> list[str]:
-    """Why not everything was searched, and what not, in words."""
+    """What was not searched, and why, in words."""
     made = list(dict.fromkeys(found.unfinished.values()))
     if loaded.unread:
         made = [str(budget.ended), f"not read: {', '.join(loaded.unread)}"]
@@ -150,8 +152,8 @@ def in_words(searches: Iterable[Searched]) -> str:
 
 
 def _plainly(rules: RuleSet, found: DatabaseRules, schemas: Mapping[str, Schema], budget: Budget) -> RuleSet:
-    """With the denial constraints as the papers count them. Of a search that did not finish, those that were found are
-    minimal in this way too; which others are is not known."""
+    """The rules with denial constraints that are minimal as the papers define it. If a search did not finish, some of
+    them are missing."""
     blocks = []
     for block in rules.blocks:
         name = block.table or ""
@@ -172,8 +174,9 @@ def row_rules(
     ranges: bool = False,
     **options: Unpack[ChoiceKeywords],
 ) -> RuleSet:
-    """Rules about single rows: columns that are never null, and ordered columns of one kind of which one is never above
-    the other; with `ranges` also their least and greatest values. Up to `max_error` of the rows may violate them.
+    """Finds rules about single rows: columns that are never null, and ordered columns of one kind of which one is
+    never greater than the other; with `ranges` also their least and greatest values. Up to `max_error` of the rows
+    may violate a rule.
 
     >>> import pyarrow as pa
     >>> row_rules(pa.table({"low": [1, 2], "high": [2, 2], "note": [None, "x"]})).texts()
@@ -190,8 +193,8 @@ def foreign_keys(
     most_missing: float = MAX_MISSING,
     **options: Unpack[ChoiceKeywords],
 ) -> list[ForeignKey]:
-    """Which inclusions look like foreign keys, the likeliest first: into a column without duplicates, with up to
-    `most_missing` of the distinct left values missing there; each with its reasons.
+    """Finds inclusions that look like foreign keys, the likeliest first, each with its reasons. The right column has no
+    duplicates, and up to `most_missing` of the distinct left values are missing there.
 
     >>> import pyarrow as pa
     >>> orders, customers = pa.table({"customer": [7, 9, 7]}), pa.table({"id": [7, 8, 9], "name": ["x", "y", "x"]})

@@ -30,11 +30,12 @@ _MAX_VERSIONS = 2**31 - 2
 _NO_ORDER, _ALL, _NO_COUNTS = np.zeros(0, np.int64), np.zeros((2, 0), np.uint8), np.zeros(0, np.int64)
 
 Roles = npt.NDArray[np.uint8]  # [t and s, row]
-Part = tuple[Ids, npt.NDArray[np.int32]]  # pairs[t and s, pair] and their rules (empty where there is only one)
+Part = tuple[Ids, npt.NDArray[np.int32]]  # pairs[t and s, pair] and their rules (empty if there is only one)
 
 
 class BoxIndex:
-    """One box for both roles, or two. An insert costs O(log) amortised, and what it looks at: see `kernels/box.py`.
+    """One box for both roles, or two. An insert costs O(log rows) amortised, plus the entries it visits; see
+    `kernels/box.py`.
 
     An index in which a call was interrupted is not to be used again.
     """
@@ -42,7 +43,7 @@ class BoxIndex:
     asked_at_once, least_asked, works_elsewhere = 1 << 12, 16, False
 
     def __init__(self, group: Group, dictionary: TextDictionary, *, tested: bool = False) -> None:
-        """`tested`: all calls say which roles rows may stand in, so that their tests are not made here."""
+        """`tested`: every call gives the roles of its rows, so the index does not test them."""
         self.group, self._dictionary = group, dictionary
         rules, t, s = group.rules, group.t, group.s
         keys, dims, count = len(s.key), len(s.dims), len(rules)
@@ -82,11 +83,12 @@ class BoxIndex:
         return sum(map(nbytes, boxes)) + int(self._lines.row_ids.nbytes + self._lines.versions.nbytes)
 
     def enter(self, ids: Ids, codes: Codes, limits: Counts, roles: Roles = _ALL) -> tuple[list[Pairs], list[bool]]:
-        """Rows come; `roles` says who may stand as t and as s, besides the group's own tests."""
+        """Inserts rows and returns their pairs; `roles` says which rows may be t and which s, besides the group's own
+        tests."""
         return self._process(ids, codes, limits, batch.ENTER, self._asks, roles)
 
     def leave(self, ids: Ids, codes: Codes, limits: Counts, roles: Roles = _ALL) -> tuple[list[Pairs], list[bool]]:
-        """Rows go."""
+        """Deletes rows and returns the pairs that go with them."""
         return self._process(ids, codes, limits, batch.LEAVE, self._asks, roles)
 
     def change(self, leave: Ids, leave_codes: Codes, come: Ids, come_codes: Codes, limits: Counts) -> PairChanges:
@@ -94,17 +96,17 @@ class BoxIndex:
         return moved(self, leave, leave_codes, come, come_codes, limits)
 
     def hold(self, ids: Ids, codes: Codes, roles: Roles = _ALL) -> None:
-        """Rows come without a question."""
+        """Inserts rows without searching."""
         self._process(ids, codes, _unlisted(self._asks), batch.ENTER, np.zeros_like(self._asks), roles)
 
     def drop(self, ids: Ids, codes: Codes, roles: Roles = _ALL) -> None:
-        """Rows go without a question."""
+        """Deletes rows without searching."""
         self._process(ids, codes, _unlisted(self._asks), batch.LEAVE, np.zeros_like(self._asks), roles)
 
     def meet(
         self, ids: Ids, codes: Codes, limits: Counts, roles: Roles = _ALL
     ) -> tuple[list[Pairs], list[bool], Counts]:
-        """The pairs that rows which are not here would have with those that are, in either role, and how many."""
+        """The pairs that other rows would form with the rows of the index, in either role, and their number."""
         if not len(ids):
             return self._no_pairs, (limits >= 0).tolist(), np.zeros(len(self._asks), np.int64)
         pairs, listed = self._process(ids, codes, limits, batch.ASK, np.ones_like(self._asks), roles)
@@ -132,7 +134,7 @@ class BoxIndex:
         return Pairs(found.t[kept], found.s[kept]), counts - themselves
 
     def found(self, ids: Ids, codes: Codes, rule: int, *, emit: bool = True) -> tuple[Pairs, Counts]:
-        """The same with a row's pair with itself, if it has one."""
+        """The same, including the pair of a row with itself, if it has one."""
         counts = np.zeros(len(ids), np.int64)
         parts = [(pairs.copy(), rules.copy()) for pairs, rules in self._ask(ids, codes, rule, counts, emit=emit)]
         return _of_rule(parts, rule), counts
@@ -152,8 +154,8 @@ class BoxIndex:
         per_row: Counts = _NO_COUNTS,
         roles: Roles = _ALL,
     ) -> Iterator[Part]:
-        """Takes the rows through the kernel, giving it room where it asks for some. Pairs come in parts, each a view
-        of the buffer that the next one overwrites."""
+        """Runs the kernel over the rows, and makes room when it asks for some. Yields pairs in parts; each is a view of
+        a buffer that the next part overwrites."""
         who = self._members(codes) if self._filtered else roles
         if self._filtered and roles.shape[1]:
             who &= roles
@@ -189,7 +191,7 @@ class BoxIndex:
     # --- room -----------------------------------------------------------------------------------------------
 
     def _grow(self, status: int, most: int) -> None:
-        """Room for what the kernel asks for; where half of all versions are dead, they go instead."""
+        """Makes the room that the kernel asks for. If half of all versions are dead, it removes them instead."""
         versions = int(self._state[batch.NEXT_VERSION])
         if versions > 1024 and 2 * int(self._state[batch.LIVE]) < versions:
             self._forget_the_dead()
@@ -206,7 +208,7 @@ class BoxIndex:
             self._change_boxes(lambda box: grown(box, status))
 
     def _forget_the_dead(self) -> None:
-        """Numbers the live versions anew, so that what came and went takes no room."""
+        """Renumbers the live versions, so that deleted rows take no room."""
         of_rows = self._lines.versions
         old = np.sort(of_rows[of_rows >= 0])
         new = np.full(int(self._state[batch.NEXT_VERSION]), -1, np.int32)
@@ -245,7 +247,7 @@ def _unlisted(asks: Roles) -> Counts:
 
 
 def _of_rule(parts: list[Part], rule: int) -> Pairs:
-    """The pairs of one rule, those of all parts one behind the other."""
+    """The pairs of one rule in all parts."""
     chosen: list[npt.NDArray[Any]] = [pairs if not len(rules) else pairs[:, rules == rule] for pairs, rules in parts]
     if not chosen:
         return Pairs.none()

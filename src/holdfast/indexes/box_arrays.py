@@ -1,4 +1,4 @@
-"""The arrays of a box: made, grown when a kernel asks for it, cleared of what is dead, checked."""
+"""The arrays of a box: creating, growing, removing dead entries, checking."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def empty_box(key_columns: int, dims: int, buckets: int = 16, pool: int = 64, ve
 
 
 def _blocks(dims: int, pool: int, old: kernel.Box | None) -> dict[str, Any]:
-    """Fences and block bounds for a pool of this size, those of the old one kept. One dimension needs no bounds."""
+    """Fences and block bounds for a pool of this size; existing ones are kept. One dimension needs no bounds."""
     rows = max(dims - 1, 0)
     sizes = [(pool >> (kernel.BLOCK_BITS * (level + 1))) + 1 for level in range(kernel.PYRAMID)]
     base = np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.int64)
@@ -56,7 +56,7 @@ def key_columns(box: kernel.Box) -> int:
 
 
 def grown(box: kernel.Box, status: int) -> kernel.Box:
-    """The same index with room for what the kernel asked for."""
+    """The index with the room that the kernel asked for."""
     if status == kernel.GROW_BUCKETS:
         return _more_buckets(box)
     if status == kernel.GROW_DIRECTORIES:
@@ -70,7 +70,7 @@ def grown(box: kernel.Box, status: int) -> kernel.Box:
 
 
 def room_for(size: int, room: int) -> int:
-    """How long an array becomes that is too short: an eighth longer, so that little of it stands empty."""
+    """The new length of an array that is too short: an eighth more, so that little of it is empty."""
     return max(size, room + max(room // 8, 64))
 
 
@@ -93,7 +93,7 @@ def _more_buckets(box: kernel.Box) -> kernel.Box:
 
 
 def _more_pool(box: kernel.Box) -> kernel.Box:
-    """A third more, at least enough for the largest run that could come next, and the scratch for it."""
+    """A third more, at least enough for the largest possible next run and its scratch space."""
     largest = int(box.totals[:, 0].max(initial=1)) + kernel.TAIL
     room = 1 << max(6, (largest - 1).bit_length())
     pool = max(len(box.versions) * 4 // 3, int(box.meta[kernel.POOL]) + room + min(room, 1 << 16))
@@ -111,14 +111,14 @@ def _more_pool(box: kernel.Box) -> kernel.Box:
 
 
 def _most_in_scratch(box: kernel.Box) -> int:
-    """What merging the runs of any bucket up to any level would put into the scratch: all but the last run."""
+    """The most scratch space that merging the runs of a bucket can need: all but the last run."""
     lengths = box.runs[:, :, 1]
     before = np.cumsum(lengths, axis=1) - lengths
     return kernel.TAIL + int(before[lengths > 0].max(initial=0))
 
 
 def _with_order(box: kernel.Box) -> kernel.Box:
-    """The same index with its large runs in blocks sorted by the second dimension."""
+    """The index with its large runs in blocks that are sorted by the second dimension."""
     if box.ordered.shape[1] < len(box.versions):
         box = box._replace(ordered=_wider(box.ordered, len(box.versions)))
     large = box.runs[:, :, 1] >= 1 << kernel.ORDERED_BITS
@@ -144,12 +144,12 @@ def _wider(array: npt.NDArray[Any], width: int) -> npt.NDArray[Any]:
 
 
 def with_versions(box: kernel.Box, versions: int) -> kernel.Box:
-    """The same index with room for this many versions."""
+    """The index with room for this many versions."""
     return box if versions <= len(box.dead) else box._replace(dead=longer(box.dead, versions))
 
 
 def renumbered(box: kernel.Box, new: npt.NDArray[np.int32], versions: int) -> kernel.Box:
-    """The live entries alone, under new version numbers: nothing that is dead takes room any more."""
+    """The index with its live entries only, under new version numbers."""
     keys, dims, live = key_columns(box), len(box.values), int(box.meta[kernel.LIVE])
     codes, old = np.zeros((keys + dims, live), np.int64), np.zeros(live, np.int32)
     assert Handle(box).call(list_entries, codes, old) == live

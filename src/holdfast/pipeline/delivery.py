@@ -105,7 +105,7 @@ class Delivery:
     def _due(self, sink: str, book: Rulebook, queued: int | None = None) -> Iterator[int]:
         """The versions to deliver to a sink, after the last one queued or delivered. A new sink begins with the oldest
         version that is kept."""
-        oldest, last = book.oldest_told, queued if queued is not None else self._delivered[sink]
+        oldest, last = book.oldest_with_events, queued if queued is not None else self._delivered[sink]
         if last is None and oldest > 1:
             log.warning("sink %s is new and begins with version %d; earlier ones are not kept", sink, oldest)
         elif last is not None and last + 1 < oldest:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from enum import Enum, auto
 from pathlib import Path
 from typing import Any, Self, Unpack
 
@@ -15,18 +14,17 @@ from holdfast.rulebook.alter import Alteration, alter
 from holdfast.rulebook.batch import BatchInfo, Effects, WiderTypes, plan_or_widen, work_out
 from holdfast.rulebook.engine import Engine
 from holdfast.rulebook.follow import catch_up, changes_between
+from holdfast.rulebook.lifecycle import Lifecycle
 from holdfast.rulebook.making import loaded_engine, new_engine
 from holdfast.rulebook.options import BookKeywords, BookOptions, Creation, OpenKeywords, Resources
 from holdfast.rulebook.outcome import Outcome
 from holdfast.rulebook.publish import (
-    VersionEvents,
-    events_of,
     new_store,
     oldest_needed,
     put_version,
     snapshot_if_due,
 )
-from holdfast.rulebook.reader import RulebookReader
+from holdfast.rulebook.rule_reader import RuleReader
 from holdfast.rulebook.state import BookState, StateSnapshot
 from holdfast.rules.rule import Rule
 from holdfast.rules.rulefile import RuleEntry
@@ -41,17 +39,7 @@ from holdfast.table.options import Names
 from holdfast.table.row_change import RowChange
 
 
-class Lifecycle(Enum):
-    """How a rulebook stands to its store."""
-
-    CURRENT = auto()  # memory and store agree
-    STALE = auto()  # an operation failed: the store is read again before the next use
-    FOLLOWING = auto()  # it has merged versions of another process: the store is read again before the first write
-    READ_ONLY = auto()  # an older version, to be looked at only
-    CLOSED = auto()
-
-
-class Rulebook(RulebookReader):
+class Rulebook(RuleReader):
     """Tables, their rules, and the history of both, under a stream of changes.
 
     >>> import pyarrow as pa
@@ -245,21 +233,6 @@ class Rulebook(RulebookReader):
         if self._store is not None:
             self.needed_from = oldest_needed(self._store, self._engine, self.needed_from)
             self._store.collect(self._engine.options.keep, self.needed_from)
-
-    # --- versions and sinks ---------------------------------------------------------------------------------
-
-    def versions(self) -> list[int]:
-        """The versions that can be opened."""
-        return self._store.versions() if self._store is not None else [self.version]
-
-    @property
-    def oldest_told(self) -> int:
-        """The oldest version, after that of the first rows, whose events are still kept."""
-        return max(1, self._store.versions_with_change()[0]) if self._store is not None else self.version + 1
-
-    def events_of(self, version: int) -> VersionEvents:
-        """The events of a kept version for sinks. For rulebooks with an outbox."""
-        return events_of(self._store, version, has_outbox=self.has_outbox)
 
     # --- following, holding, closing ------------------------------------------------------------------------
 

@@ -1,7 +1,7 @@
-"""Rules of a database under change: which violations came, which went, how many there are.
+"""The violations of all checked rules under change: added, removed, counted.
 
-Three kinds of work: pair rules through shared indexes (`indexes/`), rules about one row by a test, inclusion
-dependencies by counts of tuples (`inclusion_index`). Pairs are not stored: a row that leaves asks what it takes along.
+Three kinds of work: pair rules search shared indexes (`indexes/`), rules about one row test the row, inclusions count
+tuples (`inclusion_index`). A delete re-queries its partners, so violating pairs need not be stored.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from holdfast.violations.inclusion_index import InclusionIndex
 DEFAULT_CAP = 1_000_000
 LOADED_AT_ONCE = 1 << 22
 
-Progress = Callable[[int, int], None]  # is told how many of how many rows are in their indexes, index by index
+Progress = Callable[[int, int], None]  # called with how many of how many rows are indexed, index by index
 
 
 @dataclass(frozen=True)
 class CheckedRule:
-    """A rule that is checked, with its null policy and the rows it is about."""
+    """A rule that is checked, with its null policy and the filter on its rows."""
 
     rule: Rule
     nulls: str = "sql"
@@ -44,24 +44,24 @@ class CheckedRule:
 
     @property
     def is_single(self) -> bool:
-        """Whether it is violated by rows, not by pairs."""
+        """Whether single rows violate it, and not pairs."""
         return isinstance(self.rule, Ind) or (isinstance(self.rule, Dc) and self.rule.is_one_row)
 
     def error(self, violations: int, rows: int) -> float:
-        """g1: violating pairs / n(n-1), 0 for fewer than two rows; or rows / n for rules about rows."""
+        """g1: violating pairs / n(n-1), 0 for fewer than two rows; or rows / n for rules about single rows."""
         total = rows if self.is_single else rows * (rows - 1)
         return violations / total if total else 0.0
 
 
 def rows_that_violate(item: CheckedRule, schema: Schema, codes: Codes, dictionary: TextDictionary) -> Flags:
-    """The rows that violate a rule about one row."""
+    """Which rows violate a rule about single rows."""
     predicates = as_dc(item.rule).predicates  # type: ignore[arg-type]
     found = rows_that_satisfy(predicates, schema, codes, dictionary, item.nulls)
     return found & rows_that_satisfy(item.where, schema, codes, dictionary, "sql") if item.where else found
 
 
 class Detector:
-    """The violations of some rules. Begins with empty tables; the first load is a change like any other.
+    """The violations of some rules. It begins with empty tables; the first load is a change like any other.
 
     `cap`: a rule with more violations than this is only counted in a change; `pairs` lists them on demand.
     `make_index` makes the indexes that pair rules search.
@@ -129,8 +129,8 @@ class Detector:
         return sum(index.nbytes for groups in self._groups.values() for index, _ in groups)
 
     def load(self, rows: Mapping[str, Rows], progress: Progress | None = None) -> None:
-        """The rows that are there already; violations are counted, not listed. Millions at a time: an index is laid
-        out best for rows that come together."""
+        """Indexes the current rows, and counts their violations without listing them. Millions of rows at a time, since
+        an index has the best layout for rows that are inserted together."""
         total, done = sum(len(table) * len(self._groups[name]) for name, table in rows.items()), 0
         cap, self.cap = self.cap, -1
         try:
@@ -146,29 +146,29 @@ class Detector:
             self.cap = cap
 
     def apply(self, changes: Mapping[str, RowChange]) -> dict[int, ViolationDelta]:
-        """What a batch does to the violations, by the number of the rule."""
-        made: dict[int, ViolationDelta] = {}
-        for _ in self._apply(changes, made):
+        """What row changes do to the violations of each rule, by its number."""
+        deltas: dict[int, ViolationDelta] = {}
+        for _ in self._apply(changes, deltas):
             pass
-        return made
+        return deltas
 
-    def _apply(self, changes: Mapping[str, RowChange], made: dict[int, ViolationDelta]) -> Iterator[None]:
-        """The same into `made`, with a pause after each index."""
+    def _apply(self, changes: Mapping[str, RowChange], deltas: dict[int, ViolationDelta]) -> Iterator[None]:
+        """The same into `deltas`; yields after each index."""
         for name, change in changes.items():
             for numbers, found in self._found_by_groups(self._groups[name], change):
-                made.update(zip(numbers, found, strict=True))
+                deltas.update(zip(numbers, found, strict=True))
                 yield
             for i in self._singles[name]:
-                made[i] = self._rows_of(self.checked[i], name, change)
+                deltas[i] = self._rows_of(self.checked[i], name, change)
         for i, inclusion in self._inclusions.items():
-            made[i] = self._inclusion(inclusion, changes)
-        for i, delta in made.items():
+            deltas[i] = self._inclusion(inclusion, changes)
+        for i, delta in deltas.items():
             self.counts[i] += delta.count_added - delta.count_removed
 
     def _found_by_groups(
         self, groups: list[tuple[Index, list[int]]], change: RowChange
     ) -> Iterator[tuple[list[int], list[ViolationDelta]]]:
-        """One group after the other; side by side where the work is done elsewhere."""
+        """The deltas of each group of rules; groups run side by side if an executor does the work."""
         if not any(index.works_elsewhere for index, _ in groups):
             for index, numbers in groups:
                 yield numbers, self._pairs_of(index, numbers, change)
@@ -209,15 +209,14 @@ class Detector:
         )
 
     def pairs(self, number: int, rows: Rows, limit: int | None = None) -> Pairs:
-        """The violating pairs (or rows) of one rule now, by t then s; the first `limit` of them."""
+        """The current violations of one rule, by t then s; the first `limit` of them."""
         parts = list(self.parts(number, rows, limit))
         if self.checked[number].is_single:
             return parts[0]
         return Pairs.joined(parts)
 
     def parts(self, number: int, rows: Rows, limit: int | None = None) -> Iterator[Pairs]:
-        """The same in parts, one behind the other: asks for some rows at a time, so that no more than their answer is
-        ever in memory."""
+        """The same in parts. Each part queries some rows, so that only their violations are in memory."""
         item = self.checked[number]
         if number in self._inclusions:
             yield self._inclusions[number].violating().first(limit)
@@ -238,19 +237,19 @@ class Detector:
                 return
 
     def _index_of(self, number: int) -> tuple[Index, int]:
-        """The index that a pair rule asks, and the rule's place among those that share it."""
+        """The index of a pair rule, and the rule's position among those that share it."""
         index, numbers = next(entry for entry in self._groups[self._table[number]] if number in entry[1])
         return index, numbers.index(number)
 
     def partners(self, number: int, ids: Ids, rows: Rows) -> Pairs:
-        """The violations of one rule in which these live rows are t."""
+        """The violations of one rule in which these rows are t."""
         if self.checked[number].is_single:
             return Pairs(ids[np.isin(ids, self.pairs(number, rows).t)])
         index, place = self._index_of(number)
         return index.partners(ids, rows.codes_of(ids), place)[0]
 
     def per_row(self, number: int, rows: Rows) -> tuple[Ids, np.ndarray]:
-        """For each live row of the rule's table: in how many violations it is t (1 or 0 for rules about rows)."""
+        """The current rows, and in how many violations each is t (1 or 0 for rules about single rows)."""
         ids = rows.ids()
         if self.checked[number].is_single:
             return ids, np.isin(ids, self.pairs(number, rows).t).astype(np.int64)
