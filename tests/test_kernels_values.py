@@ -172,6 +172,24 @@ def test_pairs_by_one_pass(size, ranked):
         assert pairs[found] if found[0] >= 0 else (extremes == -1).all()
 
 
+def test_a_row_is_no_partner_of_itself():
+    """Columns compared with themselves: the least row may be s itself, and then the second least decides."""
+    for seed in range(400):
+        rng = np.random.default_rng(seed)
+        size, op, strict, strict_rank = int(rng.integers(2, 7)), seed % len(OPS), bool(seed & 1), bool(seed & 2)
+        group, last, first = np.zeros(size, np.int64), rng.integers(0, 4, size), rng.integers(0, 4, size)
+        rank = rng.integers(1, 4, size)
+        rows = np.argsort(first, kind="stable")
+        ranked = sweep.SweptSide(rows, group, first, rank, last)
+        pairs = OPS[0 if strict else 1](first[:, None], first) & OPS[op](last[:, None], last)
+        np.fill_diagonal(pairs, False)
+        found = sweep.find_pair(*[sweep.SweptSide(rows, group, first, rank[:0], last)] * 2, strict, op)
+        assert bool(found[0] >= 0) == bool(pairs.any())
+        pairs &= OPS[0 if strict_rank else 1](rank[:, None], rank)
+        found = sweep.find_in_three(ranked, ranked, strict, strict_rank, op, np.full((5, 4), -1, np.int64))
+        assert bool(found[0] >= 0) == bool(pairs.any())
+
+
 @sizes
 def test_larger_hash_tables(size):
     rng = np.random.default_rng(size)
