@@ -17,9 +17,10 @@ import pyarrow.parquet as pq
 from holdfast import HoldfastError, Rulebook
 from holdfast.cli.main import status_of
 from holdfast.pipeline.config import load_pipeline
+from holdfast.pipeline.follower import Follower
 from holdfast.pipeline.landing import Applied
+from holdfast.pipeline.new_book import make_book
 from holdfast.pipeline.sources import stream_of
-from holdfast.pipeline.stream import Follower, make_book
 
 BEGIN, END = "<!-- made by python -m tests.bad_input -->", "<!-- end -->"
 

@@ -16,8 +16,9 @@ import holdfast as hf
 from holdfast.errors import ReadError, concealed
 from holdfast.pipeline.config import Pipeline, load_pipeline
 from holdfast.pipeline.delivery import Delivery
+from holdfast.pipeline.follower import Follower
+from holdfast.pipeline.new_book import make_book
 from holdfast.pipeline.post import post
-from holdfast.pipeline.stream import Follower, make_book
 from holdfast.store.directory import LocalDirectory
 from holdfast.store.marks import Marks
 from tests.bad_input import Home, good

@@ -287,7 +287,7 @@ def test_lean_evidence_reopened(tmp_path):
     with hf.Rulebook.open(tmp_path / "book") as book:
         assert book.rules().texts() == before and any("with a pair each" in text for text in book.rules().how)
         (rules,) = book._engine.discovered.search().maintainers
-        assert len(rules._dcs.lean.proven) > 0
+        assert len(rules._kept.lean.proven) > 0
         book.apply(hf.Change(inserts=pa.table({"a": [5], "b": [5]})))
         assert book.rules() == hf.discover(book.table(), ("order", "dc"))
 

@@ -431,7 +431,7 @@ def test_real_histories_are_followed(real_data, name, every):
     book = hf.Rulebook.create(None, folder / "base.csv", kinds=("key", "fd"), max_size=3)
     tall = hf.Rulebook.create(None, folder / "base.csv", kinds=("key", "fd"), max_size=3)
     (maintainer,) = tall._engine.discovered.search().maintainers
-    maintainer._fds._most_pairs = -1
+    maintainer._kept._most_pairs = -1
     known = book.rules()
     for number, (batch, feeds) in enumerate(read_feed(folder / "changes.csv")):
         some = [type(feed)(feed.part, None) for feed in feeds]
@@ -451,7 +451,7 @@ def test_a_generated_stream_is_followed(most_pairs):
     book = hf.Rulebook.create(None, stream.tables, kinds=("key", "fd"), max_size=2, key=stream.keys)
     (name,) = stream.tables
     (maintainer,) = book._engine.discovered.search().maintainers
-    maintainer._fds._most_pairs = most_pairs
+    maintainer._kept._most_pairs = most_pairs
     planted = {f"{name}: {rule}" for rule in ("zip -> city", "zip -> state", "state, has_child -> child_exemption")}
     assert planted <= set(book.rules("fd").texts())
     for batch in stream.batches(6, 40):

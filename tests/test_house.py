@@ -175,6 +175,8 @@ def test_search_options_are_one_value():
     for function in (hf.discover, hf.foreign_keys, hf.row_rules, lambda data, **x: hf.Rulebook.create(None, data, **x)):
         with pytest.raises(TypeError, match="unknown keyword argument 'colunms'; did you mean 'columns'"):
             function(people, colunms="id")
+    with pytest.raises(TypeError, match="unknown keyword argument 'max_eror'; did you mean 'max_error'"):
+        hf.discover(people, max_eror=0.1)
 
 
 # --- the glossary and the picture ---------------------------------------------------------------------------------

@@ -27,6 +27,7 @@ from holdfast.discovery.ind.runs import Runs
 from holdfast.discovery.ind.spread_generator import SpreadGenerator
 from holdfast.executors.spark import SparkExecutor
 from holdfast.executors.threads import ThreadExecutor
+from holdfast.rulebook.making import loaded_engine
 from holdfast.rules.masks import unpack
 from holdfast.rules.rule import Ind
 from holdfast.rules.ruleset import RuleSet
@@ -713,7 +714,7 @@ def test_texts_of_an_earlier_release_in_the_files_do_not_count(tmp_path):
         with hf.Rulebook.open(tmp_path / "book") as book:
             if made_before:
                 del book._store.manifest.meta["options"]["text_form"]
-                book._load()
+                _, book._engine = loaded_engine(book._store, book._engine.resources)
                 assert book._engine.state.values is None
             book.apply(hf.Change(inserts=pa.table({"a": [3]}), table="r"))
             assert book.found().texts() == []

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from holdfast import Change, Rulebook, SchemaError, StoreError
+from holdfast.rulebook.follow import catch_up
 from holdfast.store.directory import LocalDirectory, RemoteDirectory
 from holdfast.store.disk import Disk
 from holdfast.store.store import Store
@@ -344,3 +345,31 @@ def test_a_reader_goes_on_when_only_the_change_of_its_version_is_left(tmp_path):
     old = Store(LocalDirectory(tmp_path / "book"), book._store.manifest_of(3))
     assert old.is_superseded() and not book._store.is_superseded()
     assert len(reader.refresh()) == 20 and reader.count() == 25
+
+
+def test_a_refresh_that_was_interrupted_goes_on_where_it_was(tmp_path, monkeypatch):
+    with Rulebook.create(tmp_path / "book", pa.table({"a": ["x"]}), kinds=("key",)) as writer:
+        reader = Rulebook.open(tmp_path / "book")
+        for text in ("y", "z", "x"):
+            writer.apply(Change(inserts=pa.table({"a": [text]})))
+        merged = []
+
+        def once(engine, change):
+            if merged:
+                raise KeyboardInterrupt
+            merged.append(catch_up(engine, change))
+            return merged[-1]
+
+        monkeypatch.setattr("holdfast.rulebook.book.catch_up", once)
+        with pytest.raises(KeyboardInterrupt):
+            reader.refresh()
+        monkeypatch.undo()
+        assert reader.version == 1 and len(reader.refresh()) == 2
+        assert reader.table().equals(writer.table()) and reader.found() == writer.found() and reader.version == 3
+
+
+def test_a_batch_may_be_named_by_an_empty_text():
+    book = Rulebook.create(None, pa.table({"a": [1]}))
+    assert not book.apply(Change(inserts=pa.table({"a": [2]})), batch_id="").skipped
+    again = book.apply(Change(inserts=pa.table({"a": [2]})), batch_id="")
+    assert again.skipped and again.batch == "" and book.count() == 2

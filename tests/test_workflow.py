@@ -17,8 +17,9 @@ import holdfast as hf
 from holdfast.cli.main import status_of
 from holdfast.errors import HoldfastError, RuleError, StoreError
 from holdfast.pipeline.config import load_pipeline
+from holdfast.pipeline.follower import Follower
+from holdfast.pipeline.new_book import make_book
 from holdfast.pipeline.sources import stream_of
-from holdfast.pipeline.stream import Follower, make_book
 from holdfast.report.facts import lines_of, shown_violation
 from holdfast.report.page import report_html
 from holdfast.rules.rulefile import RuleEntry, RuleFile

@@ -20,7 +20,7 @@ from holdfast.profile import Profile
 from holdfast.ranking.foreign_keys import MAX_MISSING, ForeignKey
 from holdfast.rules.plain import plain_within
 from holdfast.rules.ruleset import RuleSet
-from holdfast.table.options import ChoiceKeywords, Choices
+from holdfast.table.options import CHOICE_KEYWORDS, ChoiceKeywords, Choices, require_keywords
 from holdfast.table.schema import Schema
 
 TIME_BUDGET = 60.0
@@ -63,6 +63,7 @@ def discover(
     >>> discover(table, ("key", "fd")).texts()
     ['city -> zip', 'id -> city', 'id -> zip', 'key(id)', 'zip -> city']
     """
+    require_keywords("discover", options, SEARCH_KEYWORDS | CHOICE_KEYWORDS)
     keywords: dict[str, Any] = {name: value for name, value in options.items() if name in SEARCH_KEYWORDS}
     if kinds is not None:
         keywords["kinds"] = kinds
@@ -70,7 +71,7 @@ def discover(
     if minimal not in ("implication", "plain") or (minimal == "plain" and asked.max_error):
         raise HoldfastError(f"minimal is 'implication' or, for rules that hold exactly, 'plain', not {shown(minimal)}")
     budget = Budget(time_budget, progress, divided=True)
-    choices = Choices.of("discover", {name: value for name, value in options.items() if name not in SEARCH_KEYWORDS})
+    choices = Choices(**{name: value for name, value in options.items() if name in CHOICE_KEYWORDS})  # type: ignore[arg-type]
     is_plain = minimal == "plain"
     return found_within(budget, lambda: EncodedTables.of(data, choices, budget), asked, executor, plain=is_plain)
 

@@ -31,8 +31,9 @@ _FIRST_FILE_TIME = 1_700_000_000  # the landing files are one second apart, in o
 def run_demo(out: Console, log: Console, rows: int, batches: int, seed: int, directory: Path | None) -> None:
     """Loads base tables, streams change files through Structured Streaming, and prints what was found."""
     from holdfast.pipeline.config import load_pipeline
+    from holdfast.pipeline.new_book import make_book
     from holdfast.pipeline.session import running
-    from holdfast.pipeline.stream import make_book, watch
+    from holdfast.pipeline.stream import watch
 
     with _directory(directory) as place:
         started = time.perf_counter()

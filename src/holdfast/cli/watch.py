@@ -46,8 +46,10 @@ def watch_command(
     command after the current batch.
     """
     from holdfast.pipeline.config import Trigger, load_pipeline
+    from holdfast.pipeline.follower import place_of
+    from holdfast.pipeline.new_book import make_book
     from holdfast.pipeline.session import running
-    from holdfast.pipeline.stream import make_book, place_of, watch
+    from holdfast.pipeline.stream import watch
 
     if format not in (Format.TABLE, Format.JSON):
         raise HoldfastError(f"watch prints table or json, not {format}")

@@ -10,6 +10,7 @@ from typing import Any
 import numba
 
 _HERE = Path(__file__).parent
+_PART = {"nogil": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}  # compiled into kernels only
 
 
 def _stamp() -> tuple[tuple[str, int, int], ...]:
@@ -31,15 +32,13 @@ def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def part(function: Callable[..., Any]) -> Callable[..., Any]:
     """A part of kernels, called by them only: compiled with them, without what a call from Python needs."""
-    made: Callable[..., Any] = numba.njit(nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)(function)
+    made: Callable[..., Any] = numba.njit(**_PART)(function)
     return made
 
 
 def inlined(function: Callable[..., Any]) -> Callable[..., Any]:
     """A part that is copied into its callers: for a few lines in an inner loop, where LLVM would rather call."""
-    made: Callable[..., Any] = numba.njit(nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True, forceinline=True)(
-        function
-    )
+    made: Callable[..., Any] = numba.njit(**_PART, forceinline=True)(function)
     return made
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import HoldfastError
 from holdfast.pipeline.config import JdbcSource, Pipeline, seconds
-from holdfast.pipeline.follower import Follower, place_of
+from holdfast.pipeline.follower import Follower
 from holdfast.pipeline.landing import Applied
 from holdfast.pipeline.new_book import make_book
 from holdfast.pipeline.sources import JdbcTables, LandingFiles, stream_of
@@ -29,8 +29,6 @@ from holdfast.store.store import Store
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming import StreamingQuery
-
-__all__ = ["Follower", "OnVersion", "close_book", "make_book", "place_of", "run_batch", "watch"]
 
 log = logging.getLogger("holdfast")
 Record = dict[str, Any]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import NamedTuple
 
@@ -33,26 +33,21 @@ NO_ROWS = {"inserted": 0, "deleted": 0, "updated": 0}
 class BatchInfo:
     """What the caller says about a batch beside its changes. `bad`: rows that the caller could not read."""
 
-    id: str | int | None
+    id: str | int
     source: str = "default"
     quarantine: bool = False
     offsets: str | None = None
-    bad: tuple[Bad, ...] = ()
+    bad: Sequence[Bad] = ()
 
-    @classmethod
-    def of(
-        cls, batch_id: str | int | None, source: str, on_error: str, offsets: str | None, bad: Sequence[Bad]
-    ) -> BatchInfo:
-        if on_error not in ("refuse", "quarantine"):
-            raise HoldfastError(f"on_error is 'refuse' or 'quarantine', not {shown(on_error)}")
-        if isinstance(batch_id, bool) or not isinstance(batch_id, str | int | None):
-            raise HoldfastError(f"a batch id is a text or an integer, not {shown(batch_id)}")
-        if not isinstance(source, str):
-            raise HoldfastError(f"a source is a text, not {shown(source)}")
-        return cls(batch_id, source, on_error == "quarantine", offsets, tuple(bad))
 
-    def numbered(self, next_number: int) -> BatchInfo:
-        return replace(self, id=next_number) if self.id is None else self
+def require_batch(batch_id: object, source: object, on_error: object) -> None:
+    """Raises an error that says what a batch id, a source and `on_error` may be."""
+    if on_error not in ("refuse", "quarantine"):
+        raise HoldfastError(f"on_error is 'refuse' or 'quarantine', not {shown(on_error)}")
+    if isinstance(batch_id, bool) or not isinstance(batch_id, str | int | None):
+        raise HoldfastError(f"a batch id is a text or an integer, not {shown(batch_id)}")
+    if not isinstance(source, str):
+        raise HoldfastError(f"a source is a text, not {shown(source)}")
 
 
 class BatchResult(NamedTuple):
@@ -119,7 +114,6 @@ def work_out(engine: Engine, effects: Effects, batch: BatchInfo, version: int) -
         violations = engine.batch_violations(deltas, effects)
         update = engine.discovered.update(changes)
         step = make_step(engine, effects, batch, version, deltas=deltas, violations=violations, update=update)
-    assert batch.id is not None
     outcome = Outcome(
         version,
         batch.id,

@@ -11,12 +11,12 @@ from holdfast.discovery.search_options import SearchOptions
 from holdfast.errors import StoreError, discreet
 from holdfast.executors.executor import Executor
 from holdfast.rulebook.alter import Alteration, alter
-from holdfast.rulebook.batch import BatchInfo, Effects, WiderTypes, plan_or_widen, work_out
+from holdfast.rulebook.batch import BatchInfo, Effects, WiderTypes, plan_or_widen, require_batch, work_out
 from holdfast.rulebook.engine import Engine
-from holdfast.rulebook.follow import catch_up, changes_between
+from holdfast.rulebook.follow import catch_up, changes_after
 from holdfast.rulebook.lifecycle import Lifecycle
 from holdfast.rulebook.making import loaded_engine, new_engine
-from holdfast.rulebook.options import BookKeywords, BookOptions, Creation, OpenKeywords, Resources
+from holdfast.rulebook.options import BookKeywords, Creation, OpenKeywords, Resources
 from holdfast.rulebook.outcome import Outcome
 from holdfast.rulebook.publish import (
     new_store,
@@ -25,7 +25,7 @@ from holdfast.rulebook.publish import (
     snapshot_if_due,
 )
 from holdfast.rulebook.rule_reader import RuleReader
-from holdfast.rulebook.state import BookState, StateSnapshot
+from holdfast.rulebook.state import StateSnapshot
 from holdfast.rules.rule import Rule
 from holdfast.rules.rulefile import RuleEntry
 from holdfast.store.directory import directory_at
@@ -100,23 +100,11 @@ class Rulebook(RuleReader):
     ) -> Rulebook:
         """Opens the rulebook in a directory at its newest version; or an older version, to be looked at only.
         `progress`, `executor` and `memory_budget` are explained at `Resources`."""
-        store = Store.open(directory_at(path, disk), version)
-        book = cls(Engine(BookState({}), (), BookOptions(), Resources(**resources)), store)
-        book._load()
+        store, engine = loaded_engine(Store.open(directory_at(path, disk), version), Resources(**resources))
+        book = cls(engine, store)
         if version is not None:
             book._lifecycle = Lifecycle.READ_ONLY
         return book
-
-    def _load(self) -> None:
-        """Reads the states of the store's version; of a newer one, if a writer has removed that one meanwhile."""
-        assert self._store is not None
-        try:
-            self._engine = loaded_engine(self._store, self._engine.resources)
-        except StoreError:
-            if not self._store.is_superseded():
-                raise
-            self._store = Store.open(self._store.directory)
-            self._load()
 
     # --- changing -------------------------------------------------------------------------------------------
 
@@ -138,22 +126,24 @@ class Rulebook(RuleReader):
         the rows that the caller could not read. A number that does not fit its integer or decimal column first widens
         the column, exactly, in a version of its own, unless the user declared the column's type.
         """
-        batch = BatchInfo.of(batch_id, source, on_error, offsets, bad)
+        require_batch(batch_id, source, on_error)
         self._require_writable()
-        batch = batch.numbered(self.next_batch(source))
-        if self.knows(source, batch.id or 0, offsets):
-            return Outcome(self.version, batch.id or 0, skipped=True)
+        number = self.next_batch(source) if batch_id is None else batch_id
+        batch = BatchInfo(number, source, on_error == "quarantine", offsets, bad)
+        if self.knows(source, batch.id, offsets):
+            return Outcome(self.version, batch.id, skipped=True)
         texts = len(self._engine.state.dictionary)
         with self._all_or_nothing(texts):
             effects = self._plan(change, batch, texts)
             snapshot = snapshot_if_due(self._store, self._engine, texts)
             step, outcome = work_out(self._engine, effects, batch, self.version + 1)
         self._publish(step, snapshot, texts)
+        self._collect()
         return outcome
 
     @contextmanager
     def _all_or_nothing(self, texts: int) -> Iterator[None]:
-        """Takes the texts of a failed batch out of the dictionary again."""
+        """If the work fails, takes the texts that it added out of the dictionary again."""
         try:
             yield
         except BaseException:
@@ -190,17 +180,15 @@ class Rulebook(RuleReader):
         self._require_writable()
         added, wider = ({self._table_name(n): types for n, types in (some or {}).items()} for some in (columns, widen))
         asked = Alteration(added, wider, declared, tuple(rules), tuple(retire), mask, outbox)
-        after, step, states = alter(self._engine, asked, self.version + 1)
-        before = self._engine
+        before, texts = self._engine, len(self._engine.state.dictionary)
+        with self._all_or_nothing(texts):
+            after, step, states = alter(before, asked, self.version + 1)
+            snapshot = snapshot_if_due(self._store, after, texts, states)
+        self._engine = after
         try:
-            self._engine = after
-            texts = len(after.state.dictionary)
-            if self._store is not None:
-                put_version(self._store, after, step, snapshot_if_due(self._store, after, texts, states), texts)
-            after.state.merge(step)
+            self._publish(step, snapshot, texts)
         except BaseException:
             self._engine = before
-            self._mark_stale()
             raise
         return self.version
 
@@ -221,7 +209,6 @@ class Rulebook(RuleReader):
             self._mark_stale()
             self._engine.forget()
             raise
-        self._collect()
 
     def forget(self) -> None:
         """Removes versions that need not be kept and are delivered to every sink."""
@@ -243,11 +230,10 @@ class Rulebook(RuleReader):
         self._ready()
         assert self._store is not None
         newest = Store.open(self._store.directory)
-        changes = changes_between(self._store, newest)
+        changes = changes_after(self.version, self._store, newest)
         self._store.release()
         if changes is None:
-            self._store = newest
-            self._load()
+            self._store, self._engine = loaded_engine(newest, self._engine.resources)
             return None
         merged = [catch_up(self._engine, change) for change in changes]
         self._store = newest
@@ -271,8 +257,7 @@ class Rulebook(RuleReader):
     def _read_again(self) -> None:
         assert self._store is not None
         self._store.release()
-        self._store = Store.open(self._store.directory)
-        self._load()
+        self._store, self._engine = loaded_engine(Store.open(self._store.directory), self._engine.resources)
         self._lifecycle = Lifecycle.CURRENT
 
     def _mark_stale(self) -> None:

@@ -11,11 +11,11 @@ from holdfast.store.store import Store
 from holdfast.table.row_change import RowChange
 
 
-def changes_between(store: Store, newest: Store) -> list[Mapping[str, Arrays]] | None:
-    """The change files of the versions after this one; None if rules or columns changed, or a version in between is not
-    kept any more."""
+def changes_after(version: int, store: Store, newest: Store) -> list[Mapping[str, Arrays]] | None:
+    """The steps of the versions after one; None if rules or columns changed since the version of `store`, or a version
+    in between is not kept any more. A refresh that was interrupted may have merged some versions after `store`."""
     try:
-        later = [newest.manifest_of(version) for version in range(store.version + 1, newest.version + 1)]
+        later = [newest.manifest_of(number) for number in range(version + 1, newest.version + 1)]
         if any(manifest.meta != store.manifest.meta for manifest in later):
             return None
         return [newest.change(manifest.version) for manifest in later]

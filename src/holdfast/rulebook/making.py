@@ -7,6 +7,7 @@ from typing import Any
 
 from holdfast.discovery.budget import Budget
 from holdfast.discovery.width import require_narrow, within_memory
+from holdfast.errors import StoreError
 from holdfast.rulebook.batch import BatchInfo, make_step, plan
 from holdfast.rulebook.discovered import RuleUpdate
 from holdfast.rulebook.engine import Engine
@@ -56,8 +57,17 @@ def _load_rows(engine: Engine, sources: dict[str, Source], budget: Budget) -> Re
     return step.record
 
 
-def loaded_engine(store: Store, resources: Resources) -> Engine:
-    """The engine of the version that a store is at."""
+def loaded_engine(store: Store, resources: Resources) -> tuple[Store, Engine]:
+    """The engine of the version that a store is at; of a newer one, if a writer has removed that version meanwhile."""
+    try:
+        return store, _engine_of(store, resources)
+    except StoreError:
+        if not store.is_superseded():
+            raise
+    return loaded_engine(Store.open(store.directory), resources)
+
+
+def _engine_of(store: Store, resources: Resources) -> Engine:
     loaded, meta = store.load(), store.manifest.meta
     options = BookOptions.from_json(meta["options"])
     tables = {name: TableOptions.from_json(record) for name, record in meta["tables"].items()}

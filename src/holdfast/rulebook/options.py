@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, TypedDict
 
 from holdfast.discovery.ind.filed_generator import MEMORY_BUDGET
@@ -15,7 +15,7 @@ from holdfast.rules.bind import require_fits, require_policy, require_predicates
 from holdfast.rules.rulefile import RuleEntry, require_distinct
 from holdfast.store.disk import Disk
 from holdfast.store.log import Record
-from holdfast.table.options import Choices, Names, TableOptions, maskable
+from holdfast.table.options import CHOICE_KEYWORDS, Choices, Names, TableOptions, maskable, require_keywords
 from holdfast.table.schema import unknown_name
 from holdfast.violations.detect import Progress
 
@@ -90,7 +90,15 @@ class Resources:
     memory_budget: int = MEMORY_BUDGET
 
 
-class BookKeywords(SearchKeywords, total=False):
+class OpenKeywords(TypedDict, total=False):
+    """The fields of `Resources` as keyword arguments of `Rulebook.open`."""
+
+    progress: Progress | None
+    executor: Executor | None
+    memory_budget: int
+
+
+class BookKeywords(SearchKeywords, OpenKeywords, total=False):
     """Keyword arguments of `Rulebook.create` beside those that it names: the fields of `SearchOptions` one by one,
     which columns of the tables, what the store keeps, and what to work with."""
 
@@ -102,22 +110,11 @@ class BookKeywords(SearchKeywords, total=False):
     outbox: bool
     mask: Iterable[str]
     time_budget: float | None
-    progress: Progress | None
-    executor: Executor | None
-    memory_budget: int
     disk: Disk | None
 
 
-class OpenKeywords(TypedDict, total=False):
-    """The fields of `Resources` as keyword arguments of `Rulebook.open`."""
-
-    progress: Progress | None
-    executor: Executor | None
-    memory_budget: int
-
-
-_CHOICES, _STORED = ("types", "columns", "exclude"), ("keep", "outbox", "mask")
-_RESOURCES, _OTHERS = ("progress", "executor", "memory_budget"), ("time_budget", "disk")
+_CHOICES, _STORED = CHOICE_KEYWORDS - {"key"}, ("keep", "outbox", "mask")
+_RESOURCES, _OTHERS = tuple(field.name for field in fields(Resources)), ("time_budget", "disk")
 
 
 @dataclass(frozen=True)
@@ -136,10 +133,7 @@ class Creation:
         cls, key: Names | Mapping[str, Names] | None, search: SearchOptions | None, given: Mapping[str, Any]
     ) -> Creation:
         """Sorts them. `kinds` decides whether rules are found: without it there are none."""
-        known = {*SEARCH_KEYWORDS, *_CHOICES, *_STORED, *_RESOURCES, *_OTHERS}
-        for name in given:
-            if name not in known:
-                raise TypeError(f"Rulebook.create() got {unknown_name('keyword argument', name, sorted(known))}")
+        require_keywords("Rulebook.create", given, {*SEARCH_KEYWORDS, *_CHOICES, *_STORED, *_RESOURCES, *_OTHERS})
 
         def chosen(names: Iterable[str]) -> dict[str, Any]:
             return {name: given[name] for name in names if name in given}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, TypedDict
 
@@ -75,11 +75,8 @@ class Choices:
 
     @classmethod
     def of(cls, function: str, keywords: Mapping[str, Any]) -> Choices:
-        """The choices among the keyword arguments of a function; an unknown one is a TypeError."""
-        known = [field.name for field in fields(cls)]
-        for name in keywords:
-            if name not in known:
-                raise TypeError(f"{function}() got an {unknown_name('keyword argument', name, known)}")
+        """The choices given as keyword arguments of a function."""
+        require_keywords(function, keywords, CHOICE_KEYWORDS)
         return cls(**keywords)
 
     def settle(self, sources: Mapping[str, Source]) -> dict[str, tuple[Source, TableOptions]]:
@@ -108,6 +105,17 @@ class Choices:
         if isinstance(nested, Mapping):
             return dict(nested)
         return dict(types) if alone else {}
+
+
+CHOICE_KEYWORDS = frozenset(field.name for field in fields(Choices))
+
+
+def require_keywords(function: str, given: Iterable[str], known: Iterable[str]) -> None:
+    """Raises a TypeError that names an unknown keyword argument, and the nearest known one."""
+    names = sorted(known)
+    for name in given:
+        if name not in names:
+            raise TypeError(f"{function}() got an {unknown_name('keyword argument', name, names)}")
 
 
 def _names(choice: Names | Mapping[str, Names] | None, table: str) -> tuple[str, ...]:

@@ -14,9 +14,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from holdfast.arrays import Flags
 from holdfast.discovery.budget import Budget
 from holdfast.discovery.dc.evidence import Evidence
-from holdfast.discovery.dc.predicate_space import Bits, PredicateSpace
+from holdfast.discovery.dc.predicate_space import PredicateSpace
 from holdfast.executors.executor import Executor
 from holdfast.executors.threads import ThreadExecutor
 from holdfast.kernels import sweep
@@ -29,7 +30,7 @@ from holdfast.table.keys import table_for
 Pair = tuple[int, int]
 Term = tuple[int, Op]  # a comparison and its operator
 Keys = list[tuple[Codes, Codes]]  # operands that must be equal: of rows as t, and as s
-Roles = tuple[Bits, Bits]  # rows that may be t, and rows that may be s
+Roles = tuple[Flags, Flags]  # rows that may be t, and rows that may be s
 _OPS = {
     Op.LT: sweep.LESS,
     Op.LE: sweep.LESS_EQUAL,
@@ -198,7 +199,7 @@ class Clashes:
             t, s = sweep.find_in_three(t_side, s_side, *strict, _OPS[c.op], extremes)
         return None if t < 0 else (s, t) if flip else (t, s)
 
-    def _members(self, keys: Keys, predicates: Sequence[CodedPredicate]) -> tuple[Bits, Bits]:
+    def _members(self, keys: Keys, predicates: Sequence[CodedPredicate]) -> tuple[Flags, Flags]:
         """Which rows may be t and which s, given their nulls; the same array if the roles do not differ."""
         compared = [*keys, *((p.left, p.right) for p in predicates if p.nulls == "never")]
         may_t = np.ones(self._rows, np.bool_)
@@ -236,7 +237,7 @@ class Clashes:
     def _is_kept(self, values: Codes) -> bool:
         return any(values is side for sides in self._operands for side in sides)
 
-    def _sorted(self, values: Codes, may: Bits, group: Numbers) -> Numbers:
+    def _sorted(self, values: Codes, may: Flags, group: Numbers) -> Numbers:
         """The rows that may take a role, sorted by group and then by value."""
         rows = np.flatnonzero(may)
         if len(rows) < _FEW * self._rows:
@@ -276,7 +277,7 @@ def _ranks(left: Codes, right: Codes) -> tuple[Numbers, Numbers, int]:
     return (ranks, ranks, len(values)) if left is right else (ranks[: len(left)], ranks[len(left) :], len(values))
 
 
-def _both(may_t: Bits, may_s: Bits, chosen: Bits, group_t: Numbers, group_s: Numbers) -> tuple[Bits, Bits]:
+def _both(may_t: Flags, may_s: Flags, chosen: Flags, group_t: Numbers, group_s: Numbers) -> tuple[Flags, Flags]:
     """Only the rows of chosen groups; the same array for both roles if it was the same before."""
     as_t = may_t & chosen[group_t]
     return as_t, as_t if may_t is may_s else may_s & chosen[group_s]

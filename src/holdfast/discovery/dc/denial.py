@@ -15,8 +15,9 @@ from typing import ClassVar
 
 import numpy as np
 
+from holdfast.arrays import Flags
 from holdfast.discovery.budget import Budget
-from holdfast.discovery.dc.predicate_space import WEAK, Bits, PredicateSpace
+from holdfast.discovery.dc.predicate_space import WEAK, PredicateSpace
 from holdfast.discovery.hitting_sets.border import Border
 from holdfast.discovery.hitting_sets.minimal import Groups, equivalent_edges, updated_hitting_sets
 from holdfast.discovery.hitting_sets.weighted import WeightedEdges
@@ -84,7 +85,7 @@ class DenialRules:
         """The conjunctions that no pair satisfies if the constraints hold, without contradictions."""
         return self.hitting_sets[self._satisfiable(self.space.in_weak(self.hitting_sets))]
 
-    def keep(self, proven: Callable[[Masks], Bits]) -> None:
+    def keep(self, proven: Callable[[Masks], Flags]) -> None:
         """Keeps only constraints whose claim is proven, because the time budget ran out."""
         self.hitting_sets, self._edges = self.hitting_sets[proven(self.hitting_sets)], None
 
@@ -133,7 +134,7 @@ class DenialRules:
         bits[smaller] = mirror[smaller]
         return pack(bits)
 
-    def _begins_greater(self, bits: Bits) -> Bits:
+    def _begins_greater(self, bits: Flags) -> Flags:
         """Which rules have `>` or `>=` in the first predicate that is not its own mirror image, so that the mirror
         image has the smaller text. For comparisons of columns with themselves."""
         names, places = self.space.schema.names, {atom: place for place, atom in enumerate(self.space.atoms)}
@@ -146,7 +147,7 @@ class DenialRules:
         first = lopsided.argmax(axis=1)
         return np.asarray((lopsided & greater)[np.arange(len(bits)), first], np.bool_)
 
-    def _text_order(self, bits: Bits) -> Numbers:
+    def _text_order(self, bits: Flags) -> Numbers:
         """For each rule the ranks of its predicates' texts, in the order of the text, padded with zeros."""
         names, space = self.space.schema.names, self.space
         comparisons = [(names[c.left], names[c.right]) for c in space.comparisons]
@@ -169,14 +170,14 @@ class DenialRules:
         order = np.argsort(ranks == 0, axis=1, kind="stable")
         return np.take_along_axis(ranks, order, axis=1)
 
-    def _satisfiable(self, weak: Bits, budget: Budget | None = None) -> Bits:
+    def _satisfiable(self, weak: Flags, budget: Budget | None = None) -> Flags:
         """Which conjunctions some values satisfy; if the budget runs out, those that were decided. Comparisons
         contradict each other only around a cycle of cells, so conjunctions without a cycle need no test."""
         chosen = np.ones(len(weak), np.bool_)
         crossed = [self.space.is_crossed(i) for i in range(len(self.space.comparisons))]
         if not any(crossed):
             return chosen
-        compared: Bits = np.asarray(weak.reshape(len(weak), len(crossed), len(WEAK)).any(axis=2))
+        compared: Flags = np.asarray(weak.reshape(len(weak), len(crossed), len(WEAK)).any(axis=2))
         doubtful = np.flatnonzero((compared.sum(axis=1) >= _SHORTEST_CYCLE) & compared[:, crossed].any(axis=1))
         shapes, numbers = numbered(pack(compared[doubtful]))
         cyclic = np.array([self._has_cycle(np.flatnonzero(shape)) for shape in unpack(shapes, compared.shape[1])], bool)

@@ -17,11 +17,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from holdfast.arrays import Array, Arrays
+from holdfast.arrays import Array, Arrays, Flags
 from holdfast.discovery.budget import Budget, spans
 from holdfast.discovery.dc.clashes import Clashes, Pair
 from holdfast.discovery.dc.evidence import Evidence
-from holdfast.discovery.dc.predicate_space import Bits, PredicateSpace
+from holdfast.discovery.dc.predicate_space import PredicateSpace
 from holdfast.discovery.pair_sets import Tally, sampled_neighbours
 from holdfast.discovery.slices import distinct
 from holdfast.executors.executor import Block, Cancelled, Executor
@@ -35,7 +35,7 @@ _TRIED = 100_000  # rows of a sample in which claims are searched before all row
 _PASS_IN_PAIRS = 0.05  # passes over the rows that take as long as comparing one row with all rows
 _PARTS = 8  # parts of the claims on an executor
 
-Search = Callable[[Masks, Bits], Iterator[tuple[Masks, Pair | None]]]
+Search = Callable[[Masks, Flags], Iterator[tuple[Masks, Pair | None]]]
 DeriveClaims = Callable[[Masks, int], Masks]  # from the atoms that pairs lack and the number of rows
 
 
@@ -138,7 +138,7 @@ class LeanEvidence:
         every = Clashes(self.space, codes, lead, executor=self.executor, budget=budget)
         sample = Clashes(self.space, np.ascontiguousarray(codes[:, ::step]), budget=budget) if step > 1 else None
 
-        def search(claims: Masks, only_new: Bits) -> Iterator[tuple[Masks, Pair | None]]:
+        def search(claims: Masks, only_new: Flags) -> Iterator[tuple[Masks, Pair | None]]:
             lacked = none(len(self.space.atoms))
             every.compare_new |= int(only_new.sum()) > _PASS_IN_PAIRS * lead
             for n, claim in enumerate(claims):
@@ -165,7 +165,7 @@ class LeanEvidence:
         space = np.frombuffer(pickle.dumps(self.space), np.uint8)
         shared = {"codes": codes, "lead": np.array([lead]), "space": space}
 
-        def search(claims: Masks, only_new: Bits) -> Iterator[tuple[Masks, Pair | None]]:
+        def search(claims: Masks, only_new: Flags) -> Iterator[tuple[Masks, Pair | None]]:
             size = max(1, -(-len(claims) // _PARTS))
             blocks = [
                 Block({"claims": claims[i : i + size], "only_new": only_new[i : i + size]})

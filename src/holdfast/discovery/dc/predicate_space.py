@@ -20,6 +20,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from holdfast.arrays import Flags
 from holdfast.discovery.budget import Budget, spans
 from holdfast.discovery.search_options import CrossColumns
 from holdfast.discovery.slices import AT_ONCE
@@ -33,20 +34,19 @@ from holdfast.table.identity import identities
 from holdfast.table.keys import groups
 from holdfast.table.schema import Schema, unknown_name
 
-Bits = npt.NDArray[np.bool_]
 MAX_CROSS_PAIRS = 8  # pairs of different columns that are compared
 WEAK = (Op.LE, Op.GE, Op.NE)
 _PAIRS_AT_ONCE = 1 << 15  # pairs whose clues are computed between budget checks
 _OVERLAP = 0.3  # share of the rows with common values from which on columns are compared
 LESS, GREATER, DIFFERENT, UNKNOWN = 1, 2, 3, 4  # the meanings of a bit
-_SAYS: dict[int, Callable[[Codes, Codes], Bits]] = {LESS: np.less, GREATER: np.greater, DIFFERENT: np.not_equal}
+_SAYS: dict[int, Callable[[Codes, Codes], Flags]] = {LESS: np.less, GREATER: np.greater, DIFFERENT: np.not_equal}
 _NEITHER, _BOTH = 0b0001, 0b1000  # truth tables of two bits
 _FIRST, _SECOND = 0b1010, 0b1100  # one bit is set, whatever the other
 _CROSSED = ("numbers", "text", "dates")
 
 
 class Derived(NamedTuple):
-    """Bits that follow from two bits each, by a truth table."""
+    """Flags that follow from two bits each, by a truth table."""
 
     first: Numbers
     second: Numbers
@@ -170,7 +170,7 @@ class PredicateSpace:
         """The same conjunctions with t and s exchanged."""
         return Derived.of((place, -1, _FIRST) for place in self.mirror_atoms.tolist())(atoms, budget)
 
-    def in_weak(self, atoms: Masks) -> Bits:
+    def in_weak(self, atoms: Masks) -> Flags:
         """Sets of atoms as bits [set, 3 x comparison + weak operator]; without order, `=` becomes `<=` and `>=`."""
         bits = unpack(atoms, len(self.atoms))
         weak_bits = np.zeros((len(atoms), len(WEAK) * len(self.comparisons)), np.bool_)

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from holdfast.arrays import Flags
 from holdfast.discovery.budget import Budget
 from holdfast.discovery.fd.collapsed import CollapsedRules
-from holdfast.discovery.hitting_sets.border import Bits, Border, Trial
+from holdfast.discovery.hitting_sets.border import Border, Trial
 from holdfast.rules.masks import Masks, full, mask_of, none, pack, unpack
 
 IsGood = Callable[[Sequence[int], int | None], bool]  # left columns and right column; None: a key
@@ -41,7 +42,7 @@ class ApproximateFds:
             right_budget = budget.for_one_of(len(rights) - done)
             if not right_budget.spent():
                 border = self._border(right)
-                border.update(LeftSideTest(self.columns, right, is_good, order), right_budget)
+                border.update(LeftSideTest(border, right, is_good, order), right_budget)
                 self._lefts[right] = border.good
             if right_budget.ended:
                 self.unfinished["key" if right == self.columns else "fd"] = right_budget.ended
@@ -64,13 +65,12 @@ class LeftSideTest:
 
     at_once = 1  # each test takes a pass over the rows
 
-    def __init__(self, columns: int, right: int, is_good: IsGood, order: Sequence[int]) -> None:
-        self._columns, self._right, self._order = columns, right, order
-        self._oracle, self._is_key = is_good, right == columns
-        self._allowed = full(columns) if self._is_key else full(columns) & ~mask_of([right], columns)
-        self._single = pack(np.eye(columns, dtype=np.bool_))  # [column]: a set of it alone
+    def __init__(self, border: Border, right: int, is_good: IsGood, order: Sequence[int]) -> None:
+        self._columns, self._right, self._order = border.vertices, right, order
+        self._oracle, self._is_key, self._allowed = is_good, right == border.vertices, border.allowed
+        self._single = pack(np.eye(border.vertices, dtype=np.bool_))  # [column]: a set of it alone
 
-    def is_bad(self, sets: Masks) -> Bits:
+    def is_bad(self, sets: Masks) -> Flags:
         return np.array([not self._is_good(left) for left in sets], np.bool_)
 
     def tried(self, sets: Masks) -> Trial:

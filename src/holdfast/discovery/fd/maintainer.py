@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from holdfast.arrays import Arrays
-from holdfast.discovery.budget import Budget
 from holdfast.discovery.fd.collapsed import CollapsedRules
 from holdfast.discovery.fd.table_fds import MAX_AGREE_SET_PAIRS, TableFds
-from holdfast.discovery.maintainer import RowChanges, Tables
+from holdfast.discovery.maintainer import Tables
 from holdfast.discovery.pair_sets import Tally
 from holdfast.discovery.search_options import SearchOptions
+from holdfast.discovery.table_maintainer import TableMaintainer
 from holdfast.executors.executor import Executor
 from holdfast.rules.change import Pair, RuleChange
 from holdfast.rules.masks import has, mask_of
@@ -23,7 +22,7 @@ from holdfast.table.row_change import RowChange
 from holdfast.table.schema import Schema
 
 
-class FdMaintainer:
+class FdMaintainer(TableMaintainer[TableFds]):
     """The `Maintainer` of keys and FDs."""
 
     share = 3
@@ -37,51 +36,31 @@ class FdMaintainer:
         *,
         most_pairs: float = MAX_AGREE_SET_PAIRS,
     ) -> None:
-        self.table, self._schema = table, schema
-        self.kinds = options.of_one_table
-        self._fds = TableFds(len(schema), options, executor, most_pairs=most_pairs)
-        self.added_facts: Arrays = {}
+        super().__init__(table, options.of_one_table, TableFds(len(schema), options, executor, most_pairs=most_pairs))
+        self._schema = schema
 
-    @property
-    def unfinished(self) -> Mapping[str, str]:
-        return self._fds.unfinished
-
-    def begin(self, rows: Tables, budget: Budget) -> None:
-        budget.check()
-        table = rows[self.table]
-        self._fds.update(RowChange.arrival(table.ids(), table.codes()), budget)
-
-    def update(self, changes: RowChanges, rows: Tables) -> RuleChange:
-        if self.table not in changes:
-            self.added_facts = {}
-            return RuleChange(table=self.table)
-        before = self._fds.collapsed()
-        self.added_facts = self._fds.update(changes[self.table])
-        after = self._fds.collapsed()
-        deciding_pair = DecidingPair(self._schema, self._fds.added, self._fds.removed)
+    def _updated(self, change: RowChange) -> RuleChange:
+        before = self._kept.collapsed()
+        self.added_facts = self._kept.update(change)
+        after = self._kept.collapsed()
+        deciding_pair = DecidingPair(self._schema, self._kept.added, self._kept.removed)
         added, removed = self._ruleset(after.minus(before)), self._ruleset(before.minus(after))
         return RuleChange(added, removed, deciding_pair, table=self.table)
 
     def _ruleset(self, rules: CollapsedRules, *, errors: bool = False) -> RuleSet:
-        return rules.ruleset(self._schema.names, self.table, self._fds.errors(rules) if errors else None)
+        return rules.ruleset(self._schema.names, self.table, self._kept.errors(rules) if errors else None)
 
     def rules(self) -> RuleSet:
-        return self._ruleset(self._fds.collapsed(), errors=True)
-
-    def describe(self) -> str:
-        return f"{self.table}: {self._fds.strategy}"
+        return self._ruleset(self._kept.collapsed(), errors=True)
 
     def to_arrays(self) -> Arrays:
-        return self._fds.to_arrays()
+        return self._kept.to_arrays()
 
     def merge(self, facts: Arrays) -> None:
-        self._fds.merge(facts)
+        self._kept.merge(facts)
 
     def restore(self, rows: Tables) -> None:
-        self._fds.restore(rows[self.table].codes())
-
-    def run_on(self, executor: Executor | None) -> None:
-        self._fds.run_on(executor)
+        self._kept.restore(rows[self.table].codes())
 
 
 @dataclass(frozen=True)

@@ -13,11 +13,12 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
+from holdfast.arrays import Flags
 from holdfast.discovery.budget import Budget
 from holdfast.discovery.hitting_sets.minimal import (
     Groups,
+    difference,
     hitting_sets_after,
     minimal_edges,
     minimal_hitting_sets,
@@ -25,14 +26,12 @@ from holdfast.discovery.hitting_sets.minimal import (
 from holdfast.executors.executor import Cancelled
 from holdfast.rules.masks import Masks, Numbers, among, full, none
 
-Bits = npt.NDArray[np.bool_]
-
 
 class Trial(NamedTuple):
     """Which sets are good, how much each of them misses, and for each bad one the complement of a maximal bad set
     that contains it."""
 
-    good: Bits
+    good: Flags
     missed: Numbers
     complements: Masks
 
@@ -42,7 +41,7 @@ class SetTest(Protocol):
 
     at_once: int  # sets that are tested between budget checks
 
-    def is_bad(self, sets: Masks) -> Bits: ...
+    def is_bad(self, sets: Masks) -> Flags: ...
 
     def tried(self, sets: Masks) -> Trial: ...
 
@@ -63,6 +62,11 @@ class Border:
         self._edges = none(self.vertices)
         self._clear()
 
+    @property
+    def allowed(self) -> Masks:
+        """The vertices that sets may have."""
+        return full(self.vertices) if self.within is None else self.within
+
     def _clear(self) -> None:
         self.good, self.missed = none(self.vertices), np.zeros(0, np.int64)
 
@@ -74,7 +78,7 @@ class Border:
             self._search(test, budget or Budget())
 
     def _search(self, test: SetTest, budget: Budget) -> None:
-        allowed = full(self.vertices) if self.within is None else self.within
+        allowed = self.allowed
         edges = self._edges[test.is_bad(allowed & ~self._edges)] if len(self._edges) else self._edges
         self._edges = edges
         sets = self._hitting_sets(edges, budget)
@@ -112,5 +116,5 @@ class Border:
     def _hitting_sets_after(self, sets: Masks, before: Masks, edges: Masks, budget: Budget) -> Masks:
         if self.groups is not None:  # edges share so many vertices that a new search is faster
             return self._hitting_sets(edges, budget)
-        removed, added = before[~among(before, edges)], edges[~among(edges, before)]
+        removed, added = difference(before, edges, budget)
         return hitting_sets_after(sets, removed, added, edges, self.vertices, self.most, budget=budget)

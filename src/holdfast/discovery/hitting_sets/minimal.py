@@ -212,29 +212,23 @@ def updated_hitting_sets(
     """The minimal hitting sets of `edges`: updated from those of the edges `before` if few edges changed, else from a
     new search. If the budget runs out, some of them."""
     try:
-        return _updated(hitting_sets, before, edges, vertices, most, groups, budget)
+        if before is not None:
+            removed, added = difference(before, edges, budget)
+            if len(removed) + len(added) == 0:
+                return hitting_sets
+            if len(removed) + len(added) <= _LOCAL * len(edges):
+                after = (hitting_sets, removed, added, edges, vertices, most)
+                return hitting_sets_after(*after, groups=groups, budget=budget)
+        return minimal_hitting_sets(edges, vertices, most, groups=groups, budget=budget)
     except Cancelled:
         return none(vertices)
 
 
-def _updated(
-    hitting_sets: Masks,
-    before: Masks | None,
-    edges: Masks,
-    vertices: int,
-    most: int | None,
-    groups: Groups | None,
-    budget: Budget | None,
-) -> Masks:
-    if before is not None:
-        _, numbers = numbered(np.concatenate([before, edges]), budget)
-        old, now = numbers[: len(before)], numbers[len(before) :]
-        removed, added = before[~np.isin(old, now)], edges[~np.isin(now, old)]
-        if len(removed) + len(added) == 0:
-            return hitting_sets
-        if len(removed) + len(added) <= _LOCAL * len(edges):
-            return hitting_sets_after(hitting_sets, removed, added, edges, vertices, most, groups=groups, budget=budget)
-    return minimal_hitting_sets(edges, vertices, most, groups=groups, budget=budget)
+def difference(before: Masks, after: Masks, budget: Budget | None = None) -> tuple[Masks, Masks]:
+    """The edges removed and the edges added."""
+    _, numbers = numbered(np.concatenate([before, after]), budget)
+    old, new = numbers[: len(before)], numbers[len(before) :]
+    return before[~np.isin(old, new)], after[~np.isin(new, old)]
 
 
 def hitting_sets_after(

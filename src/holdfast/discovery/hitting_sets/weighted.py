@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from holdfast.arrays import Flags
 from holdfast.discovery.budget import Budget, spans
-from holdfast.discovery.hitting_sets.border import Bits, Trial
+from holdfast.discovery.hitting_sets.border import Trial
 from holdfast.discovery.hitting_sets.minimal import edges_by_vertex
 from holdfast.discovery.slices import AT_ONCE
 from holdfast.kernels.near_hitting_sets import weigh
@@ -42,7 +43,7 @@ class WeightedEdges:
             self._weigh(sets[first:stop], nothing, 0, out[first:stop], missed[first:stop])
         return missed
 
-    def is_bad(self, sets: Masks) -> Bits:
+    def is_bad(self, sets: Masks) -> Flags:
         return self.missed(sets) > self._most
 
     def tried(self, sets: Masks) -> Trial:
