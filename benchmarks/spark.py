@@ -29,7 +29,7 @@ from holdfast.executors.spark import SparkExecutor
 from holdfast.executors.threads import ThreadExecutor
 from holdfast.generate.tax import MAX_ZIPS, RULES, STATES, _People
 from holdfast.pipeline.config import Pipeline
-from holdfast.pipeline.session import local_session
+from holdfast.spark.session import local_session
 from holdfast.pipeline.stream import make_book, watch
 from holdfast.pipeline.whole.check import check_on_spark
 from holdfast.rulebook import Rulebook

@@ -24,7 +24,7 @@ from holdfast.executors.executor import Executor
 from holdfast.executors.spark import SparkExecutor
 from holdfast.executors.threads import ThreadExecutor
 from holdfast.java import find_java
-from holdfast.pipeline.session import local_session
+from holdfast.spark.session import local_session
 
 
 @contextmanager

@@ -42,12 +42,11 @@ def ticking(monkeypatch) -> Ticking:
 def spark():
     """The one Spark session of a test run; HOLDFAST_SPARK=connect makes it a client of Spark Connect."""
     pytest.importorskip("pyspark", reason="the spark extra is not installed")
-    from holdfast.pipeline.session import local_session
+    from holdfast.spark.session import local_session
 
     paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
     os.environ["PYTHONPATH"] = os.pathsep.join(paths)  # tasks import the tests' functions
     session = local_session("local[2]", {"spark.sql.shuffle.partitions": "2"}, connect=CONNECT)
-    session.conf.set("spark.holdfast.owner", "tests")  # commands that find it leave it running
     yield session
     session.stop()
 

@@ -121,7 +121,7 @@ def test_ctrl_c_while_a_server_starts(place):
 
 STUBBORN = """
 import signal, sys
-from holdfast.pipeline import session
+from holdfast.spark import session
 
 class Conf(dict):
     set = dict.__setitem__

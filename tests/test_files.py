@@ -128,7 +128,7 @@ def test_what_is_replaced_is_synced_before_and_after_the_rename(tmp_path, monkey
 WAREHOUSE = """
 import os, sys, tempfile
 from pathlib import Path
-from holdfast.pipeline import session
+from holdfast.spark import session
 made = Path(session._private_directory())
 assert made.parent == Path(tempfile.gettempdir()) and made.stat().st_mode & 0o777 == 0o700
 session._remove(tempfile.gettempdir())

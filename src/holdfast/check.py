@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Unpack
 
 import pyarrow as pa
 
-from holdfast.errors import HoldfastError, NotAvailable, shown
+from holdfast.errors import HoldfastError, shown
 from holdfast.html_table import html_table
 from holdfast.rulebook import Rulebook
 from holdfast.rules.rule import Rule
@@ -20,7 +18,7 @@ from holdfast.violations.detect import Progress
 from holdfast.violations.explain import Explanation
 
 if TYPE_CHECKING:
-    from holdfast.pipeline.whole.check import SparkFound
+    from holdfast.spark.check import SparkFound
 
 _SUMMARY = pa.schema(
     [(name, pa.string()) for name in ("id", "rule", "kind")] + [("violations", pa.int64()), ("error", pa.float64())]
@@ -66,13 +64,9 @@ def _on_spark(data: Any, on: str) -> bool:
 
 
 def _checked_on_spark(data: Any, rules: Rules, nulls: str, choices: Choices) -> SparkFound:
-    from holdfast.pipeline.whole.check import check_on_spark
+    from holdfast.spark.check import check_on_spark
 
-    if choices.types or choices.columns or choices.exclude:
-        raise NotAvailable("on Spark, choose columns and types in the DataFrame itself: types=, columns=, exclude=")
-    frame = next(iter(data.values())) if isinstance(data, Mapping) else data
-    home = os.environ.get("HOLDFAST_SHARED", tempfile.gettempdir())
-    return check_on_spark(data, rules, nulls=nulls, key=choices.key, spark=frame.sparkSession, directory=home)
+    return check_on_spark(data, rules, nulls=nulls, choices=choices)
 
 
 class Found:

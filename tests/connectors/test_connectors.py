@@ -38,7 +38,7 @@ def jars() -> Path:
 @pytest.fixture(scope="session")
 def connected(jars):
     """A session with the connectors."""
-    from holdfast.pipeline.session import local_session
+    from holdfast.spark.session import local_session
 
     conf = {
         "spark.jars": ",".join(map(str, sorted((jars / "spark").glob("*.jar")))),

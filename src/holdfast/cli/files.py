@@ -50,7 +50,7 @@ def _rows_of(path: Path) -> int:
 @contextmanager
 def frames_of(tables: Any) -> Iterator[Any]:
     """The files as Spark DataFrames, while Spark runs in this process."""
-    from holdfast.pipeline.session import running
+    from holdfast.spark.session import running
 
     with running() as spark:
         named = tables if isinstance(tables, Mapping) else {tables.stem: tables}

@@ -48,8 +48,8 @@ def watch_command(
     from holdfast.pipeline.config import Trigger, load_pipeline
     from holdfast.pipeline.follower import place_of
     from holdfast.pipeline.new_book import make_book
-    from holdfast.pipeline.session import running
     from holdfast.pipeline.stream import watch
+    from holdfast.spark.session import running
 
     if format not in (Format.TABLE, Format.JSON):
         raise HoldfastError(f"watch prints table or json, not {format}")
@@ -61,7 +61,7 @@ def watch_command(
     _quiet_gateway()
     log = Console(stderr=True)
     log.print(f"starting Spark ({remote or master})", highlight=False)
-    with running(remote or master, connect=remote is not None) as spark:
+    with running(master, remote=remote) as spark:
         _require_catalog(config, spark)
         if make_book(config, spark):
             log.print(f"made the rulebook {config.book}", highlight=False)

@@ -81,24 +81,34 @@ class Choices:
 
     def settle(self, sources: Mapping[str, Source]) -> dict[str, tuple[Source, TableOptions]]:
         """Each source with its chosen columns, and its options."""
-        for choice in (self.key, self.columns, self.exclude):
-            if isinstance(choice, Mapping):
-                _require_tables(choice, sources)
+        self.require_tables(sources)
         return {name: self._settle_one(name, source, len(sources) == 1) for name, source in sources.items()}
 
+    def require_tables(self, tables: Iterable[str]) -> None:
+        """Raises an error if a choice is for a table that is not there."""
+        known = list(tables)
+        for choice in (self.key, self.columns, self.exclude):
+            for name in choice if isinstance(choice, Mapping) else ():
+                if name not in known:
+                    raise SchemaError(unknown_name("table", name, known))
+
     def _settle_one(self, name: str, source: Source, alone: bool) -> tuple[Source, TableOptions]:
-        columns, exclude = _names(self.columns, name), _names(self.exclude, name)
         present = source.table.column_names
-        _require_columns(source, (*columns, *exclude, *_names(self.key, name)), present)
-        kept = [n for n in present if (self.columns is None or n in columns) and n not in exclude]
-        types = self._types_of(name, alone)
+        kept, key = self.columns_of(name, present, source.place.source)
+        types = self.types_of(name, alone)
         chosen = source.only(kept)
-        key = _names(self.key, name)
-        _require_columns(source, key, kept)
         ignored = tuple(n for n in present if n not in kept)
         return chosen, TableOptions(schema_of(chosen, types), key, tuple(types), ignored)
 
-    def _types_of(self, name: str, alone: bool) -> dict[str, str]:
+    def columns_of(self, name: str, present: Sequence[str], place: str) -> tuple[list[str], tuple[str, ...]]:
+        """The chosen columns of a table that has the columns `present`, and its key."""
+        columns, exclude, key = (_names(choice, name) for choice in (self.columns, self.exclude, self.key))
+        _require_columns(place, (*columns, *exclude, *key), present)
+        kept = [n for n in present if (self.columns is None or n in columns) and n not in exclude]
+        _require_columns(place, key, kept)
+        return kept, key
+
+    def types_of(self, name: str, alone: bool) -> dict[str, str]:
         """The types of a table's columns; `types` is {table: {column: type}}, or {column: type} for the only table."""
         types = self.types or {}
         nested = types.get(name)
@@ -125,13 +135,7 @@ def _names(choice: Names | Mapping[str, Names] | None, table: str) -> tuple[str,
     return (names,) if isinstance(names, str) else tuple(names)
 
 
-def _require_tables(choice: Mapping[str, Names], sources: Mapping[str, Source]) -> None:
-    for name in choice:
-        if name not in sources:
-            raise SchemaError(unknown_name("table", name, list(sources)))
-
-
-def _require_columns(source: Source, names: Sequence[str], present: Sequence[str]) -> None:
+def _require_columns(place: str, names: Sequence[str], present: Sequence[str]) -> None:
     for name in names:
         if name not in present:
-            raise SchemaError(f"{source.place.source}: {unknown_name('column', name, present)}")
+            raise SchemaError(f"{place}: {unknown_name('column', name, present)}")

@@ -1,0 +1,137 @@
+"""`check` on Spark: all keys, dependencies, inclusions and row rules in one query, other pair rules in tiles."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark.sql import functions as F
+
+from holdfast.errors import HoldfastError, shown
+from holdfast.html_table import html_table
+from holdfast.rules.bind import require_fits, require_policy, require_predicates_fit, table_of
+from holdfast.rules.rule import Rule
+from holdfast.rules.rulefile import RuleEntry, Rules, as_entry, entries_of
+from holdfast.rules.sentence import standing
+from holdfast.spark.agreement import Agreement
+from holdfast.spark.frames import frames_of, settled
+from holdfast.spark.inclusion import Inclusion
+from holdfast.spark.listing import ID, violations_of, with_violates
+from holdfast.spark.pair_tasks import PairSearch
+from holdfast.spark.pair_tiles import TiledSearch
+from holdfast.spark.plan import PlannedRule, planned
+from holdfast.spark.session import cores_of
+from holdfast.table.options import Choices, TableOptions
+from holdfast.violations.detect import CheckedRule
+from holdfast.violations.listing import RuleNames
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+Tables = dict[str, "DataFrame"]
+
+
+def count_all(rules: list[PlannedRule], tables: Tables, options: Mapping[str, TableOptions], cores: int) -> list[int]:
+    """The number of violations of each rule."""
+    counts = {rule.number: 0 for rule in rules}
+    parts = [(rule.number, part) for rule in rules if (part := _aggregate(rule, tables, options)) is not None]
+    if parts:
+        labelled = [part.select(F.lit(number).alias("rule"), "violations") for number, part in parts]
+        for row in reduce(lambda one, other: one.unionByName(other), labelled).collect():
+            counts[row["rule"]] = int(row["violations"])
+    for rule in rules:
+        if isinstance(rule.way, PairSearch):
+            found = TiledSearch(rule.way, tables[rule.table], cores).counts().agg(F.sum("violations")).collect()
+            counts[rule.number] = int(found[0][0] or 0)
+    return [counts[rule.number] for rule in rules]
+
+
+def _aggregate(rule: PlannedRule, tables: Tables, options: Mapping[str, TableOptions]) -> DataFrame | None:
+    """One row with the number of violations of a rule; None if it is counted otherwise."""
+    rows = tables[rule.table]
+    if isinstance(rule.way, Agreement):
+        return rule.way.violations(rule.way.groups(rows))
+    if isinstance(rule.way, Inclusion):
+        return rule.way.violations(rule.way.counts(rows, tables[rule.way.rule.right_table]))
+    if isinstance(rule.way, PairSearch):
+        return None
+    tested = with_violates(rule.item, options[rule.table].schema, rows).where("violates")
+    return tested.agg(F.count("*").cast("decimal(38,0)").alias("violations"))
+
+
+def check_on_spark(data: Any, rules: Rules, *, nulls: str, choices: Choices) -> SparkFound:
+    """Checks rules on Spark DataFrames of any size. Only numbers come to the driver."""
+    entries = tuple(as_entry(rule, require_policy(nulls)) for rule in entries_of(rules))
+    frames = frames_of(data)
+    made = settled(frames, choices)
+    options = {name: table for name, (_, table) in made.items()}
+    schemas = {name: table.schema for name, table in options.items()}
+    for entry in entries:
+        require_fits(entry.value, schemas)
+        require_predicates_fit(entry.predicates, schemas[table_of(entry.value, schemas)])
+    tables = {name: frame.select(F.monotonically_increasing_id().alias(ID), "*") for name, (frame, _) in made.items()}
+    return SparkFound(entries, tables, options, next(iter(frames.values())).sparkSession)
+
+
+class SparkFound:
+    """The violations of some rules on some DataFrames, with the interface of `Found`."""
+
+    def __init__(
+        self, entries: tuple[RuleEntry, ...], tables: Tables, options: dict[str, TableOptions], spark: SparkSession
+    ) -> None:
+        self.entries, self._tables, self._options = entries, tables, options
+        checked = [CheckedRule(entry.value, entry.nulls, entry.predicates) for entry in entries]
+        self._names = RuleNames(checked, [entry.id for entry in entries], options)
+        self._rules = planned(checked, {name: table.schema for name, table in options.items()})
+        self._cores = cores_of(spark)
+        self._counts = count_all(self._rules, tables, options, self._cores)
+        self._rows: dict[str, int] = {}
+
+    def count(self, rule: str | Rule) -> int:
+        """The exact number of violating ordered pairs; rows, for one-row rules and inclusions."""
+        return self._counts[self._names.find(rule).number]
+
+    def violations(self, rule: str | Rule) -> DataFrame:
+        """t and s of the violating pairs, by key, or by row id; only t for rules about rows. Row ids are those of one
+        reading of the DataFrame: give a key, if its rows may come in another order next time."""
+        asked = self._names.find(rule)
+        found = violations_of(self._rules[asked.number], self._tables, self._options, self._cores)
+        return found.select(F.col("s").alias("t"), F.col("t").alias("s")) if asked.mirrored else found
+
+    def pairs(self, rule: str | Rule, limit: int | None = None) -> pa.Table:
+        """The same as an Arrow table, sorted by t, then s; the first `limit` of them."""
+        if limit is not None and (not isinstance(limit, int) or limit < 0):
+            raise HoldfastError(f"a limit is a number from 0 on, or None, not {shown(limit)}")
+        found = self.violations(rule)
+        found = found.orderBy(*found.columns)
+        return (found if limit is None else found.limit(limit)).toArrow()
+
+    def error(self, rule: str | Rule) -> float:
+        """Violating pairs / n(n-1); rows / n for rules about rows."""
+        planned_rule = self._rules[self._names.find(rule).number]
+        table = planned_rule.table
+        if table not in self._rows:
+            self._rows[table] = self._tables[table].count()
+        return planned_rule.item.error(self.count(rule), self._rows[table])
+
+    @property
+    def ok(self) -> bool:
+        """Whether no rule is violated."""
+        return not any(self._counts)
+
+    def __bool__(self) -> bool:
+        """Whether some rule is violated."""
+        return not self.ok
+
+    def __iter__(self) -> Iterator[RuleEntry]:
+        return iter(self.entries)
+
+    def __repr__(self) -> str:
+        lines = [f"{self.count(entry.id):>12,}  {entry.rule}" for entry in self.entries]
+        return "\n".join(["  violations  rule", *lines])
+
+    def _repr_html_(self) -> str:
+        rows = [(self.count(e.id), e.rule, standing(e.value, self.count(e.id))) for e in self.entries]
+        return html_table(["violations", "rule", "sentence"], rows, len(rows))
