@@ -26,8 +26,8 @@ from benchmarks.measure import machine
 from holdfast.discovery.ind.generator import Generator
 from holdfast.discovery.ind.inclusions import Inclusions
 from holdfast.executors.spark import SparkExecutor
-from holdfast.spark.session import running
 from holdfast.rulebook import Rulebook
+from holdfast.spark.session import running
 from holdfast.table.change import Change
 from holdfast.table.dictionary import Codes, TextDictionary
 from holdfast.table.encode import encode_table

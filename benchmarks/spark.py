@@ -19,6 +19,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from holdfast.pipeline.whole.check import check_on_spark
 
 from benchmarks.measure import machine
 from holdfast.discovery.dc.evidence import Evidence
@@ -29,11 +30,10 @@ from holdfast.executors.spark import SparkExecutor
 from holdfast.executors.threads import ThreadExecutor
 from holdfast.generate.tax import MAX_ZIPS, RULES, STATES, _People
 from holdfast.pipeline.config import Pipeline
-from holdfast.spark.session import local_session
 from holdfast.pipeline.stream import make_book, watch
-from holdfast.pipeline.whole.check import check_on_spark
 from holdfast.rulebook import Rulebook
 from holdfast.rules.rule import KINDS
+from holdfast.spark.session import local_session
 from holdfast.table.kind import Kind
 from holdfast.table.schema import Column, Schema
 from tests.cluster import cluster, session_on

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Unpack
 
 import pyarrow as pa
 
-from holdfast.errors import HoldfastError, shown
 from holdfast.html_table import html_table
+from holdfast.places import is_for_spark
 from holdfast.rulebook import Rulebook
 from holdfast.rules.rule import Rule
 from holdfast.rules.rulefile import RuleEntry, Rules, entries_of
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
 _SUMMARY = pa.schema(
     [(name, pa.string()) for name in ("id", "rule", "kind")] + [("violations", pa.int64()), ("error", pa.float64())]
 )
-SPARK_CHECKS_ABOVE = 5_000_000  # of Spark DataFrames, before Spark checks them itself
 
 
 def check(
@@ -47,20 +45,9 @@ def check(
     (2, [{'t': 0, 's': 1}, {'t': 1, 's': 0}])
     """
     choices = Choices.of("check", options)
-    if _on_spark(data, on):
+    if is_for_spark(data, on):
         return _checked_on_spark(data, rules, nulls, choices)
     return Found(Rulebook.create(None, data, rules=entries_of(rules), rule_nulls=nulls, progress=progress, **options))
-
-
-def _on_spark(data: Any, on: str) -> bool:
-    """Whether Spark's executors check the data: they can check Spark DataFrames, and should check large ones."""
-    if on not in ("auto", "process", "spark"):
-        raise HoldfastError(f"on is auto, process or spark, not {shown(on)}")
-    frames = list(data.values()) if isinstance(data, Mapping) else [data]
-    ours = all(type(frame).__module__.startswith("pyspark.") for frame in frames)
-    if on == "spark" and not ours:
-        raise HoldfastError("on='spark' is for Spark DataFrames; read the data with Spark first")
-    return ours and (on == "spark" or (on == "auto" and sum(f.count() for f in frames) > SPARK_CHECKS_ABOVE))
 
 
 def _checked_on_spark(data: Any, rules: Rules, nulls: str, choices: Choices) -> SparkFound:

@@ -32,8 +32,8 @@ def run_demo(out: Console, log: Console, rows: int, batches: int, seed: int, dir
     """Loads base tables, streams change files through Structured Streaming, and prints what was found."""
     from holdfast.pipeline.config import load_pipeline
     from holdfast.pipeline.new_book import make_book
-    from holdfast.spark.session import running
     from holdfast.pipeline.stream import watch
+    from holdfast.spark.session import running
 
     with _directory(directory) as place:
         started = time.perf_counter()

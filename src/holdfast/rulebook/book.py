@@ -10,8 +10,10 @@ from typing import Any, Self, Unpack
 from holdfast.discovery.search_options import SearchOptions
 from holdfast.errors import StoreError, discreet
 from holdfast.executors.executor import Executor
+from holdfast.places import is_for_spark
 from holdfast.rulebook.alter import Alteration, alter
 from holdfast.rulebook.batch import BatchInfo, Effects, WiderTypes, plan_or_widen, require_batch, work_out
+from holdfast.rulebook.elsewhere import is_on_spark, on_spark
 from holdfast.rulebook.engine import Engine
 from holdfast.rulebook.follow import catch_up, changes_after
 from holdfast.rulebook.lifecycle import Lifecycle
@@ -69,14 +71,20 @@ class Rulebook(RuleReader):
         rules: Iterable[Rule | str | RuleEntry] = (),
         rule_nulls: str = "sql",
         search: SearchOptions | None = None,
+        on: str = "auto",
+        state: str | None = None,
         **options: Unpack[BookKeywords],
-    ) -> Rulebook:
+    ) -> Any:
         """Makes a rulebook over these tables: durable in the directory `path`, or in memory if that is None.
 
         `key`: the columns that identify the rows of a table ({table: key} for several). `rules` are checked, under
         the null policy `rule_nulls` unless they name another. `search`: the rules that are found and kept true to the
         rows; its fields may be given one by one instead (`kinds=("key", "fd"), max_size=3`). A first search that
         `time_budget` seconds end is refused: a rulebook is never partial.
+
+        `on`: where the rows are kept, `process` or `spark` (for Spark DataFrames); `auto` decides by their number. On
+        Spark, `state` is where Spark writes rows and states, if not beside the manifests at `path`; answers are the
+        same, but violations are DataFrames.
 
         Further options. `types` overrides column kinds ({column: type}, or {table: {column: type}}); `columns` and
         `exclude` choose columns. `keep`: how many versions stay open to readers. `outbox`: each of them keeps its
@@ -85,6 +93,8 @@ class Rulebook(RuleReader):
         written.
         """
         asked = Creation.of(key, search, options)
+        if is_for_spark(tables, on):
+            return on_spark().create(path, tables, asked, rules, rule_nulls, state)
         engine, record = new_engine(tables, asked, rules, rule_nulls)
         store = None if path is None else new_store(directory_at(path, asked.disk), engine, record)
         return cls(engine, store)
@@ -97,10 +107,14 @@ class Rulebook(RuleReader):
         *,
         version: int | None = None,
         **resources: Unpack[OpenKeywords],
-    ) -> Rulebook:
-        """Opens the rulebook in a directory at its newest version; or an older version, to be looked at only.
+    ) -> Any:
+        """Opens the rulebook in a directory at its newest version; or an older version, to be looked at only. One whose
+        rows are on Spark needs a Spark session that runs.
         `progress`, `executor` and `memory_budget` are explained at `Resources`."""
-        store, engine = loaded_engine(Store.open(directory_at(path, disk), version), Resources(**resources))
+        store = Store.open(directory_at(path, disk), version)
+        if is_on_spark(store):
+            return on_spark().open(store, read_only=version is not None)
+        store, engine = loaded_engine(store, Resources(**resources))
         book = cls(engine, store)
         if version is not None:
             book._lifecycle = Lifecycle.READ_ONLY

@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StringType
 
 from holdfast.errors import HoldfastError, SchemaError, shown
+from holdfast.places import are_spark_frames
 from holdfast.table.kind import Kind
 from holdfast.table.options import Choices, TableOptions
 from holdfast.table.schema import Column, Schema, column_of_arrow
@@ -30,16 +31,11 @@ _SPARK_TYPES = {
 }
 
 
-def is_spark_frame(data: object) -> bool:
-    """Whether this is a DataFrame of Spark, classic or Connect."""
-    return type(data).__module__.startswith("pyspark.sql") and hasattr(data, "sparkSession")
-
-
 def frames_of(data: Any) -> dict[str, DataFrame]:
     """The tables by name; a lone DataFrame is called `data`."""
     frames = dict(data) if isinstance(data, Mapping) else {"data": data}
     for name, frame in frames.items():
-        if not is_spark_frame(frame):
+        if not are_spark_frames(frame):
             raise HoldfastError(f"on='spark' is for Spark DataFrames; read the data of {name} with Spark first")
     if not frames:
         raise SchemaError("there are no tables")
@@ -84,7 +80,7 @@ def by_position(frame: DataFrame, schema: Schema) -> DataFrame:
 
 
 def _canonical(cell: Expr, column: Column, type_: Any) -> Expr:
-    """A cell in the type of its kind: texts compare by bytes, timestamps without a zone are in UTC, zero has no sign."""
+    """A cell in the type of its kind. Texts compare by bytes; timestamps without a zone are in UTC; 0.0 has no sign."""
     if column.kind is Kind.TEXT:
         plain = isinstance(type_, StringType) and getattr(type_, "collation", "UTF8_BINARY") == "UTF8_BINARY"
         return cell if plain and type(type_) is StringType else F.collate(cell.cast("string"), "UTF8_BINARY")

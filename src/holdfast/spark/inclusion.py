@@ -73,6 +73,11 @@ class Inclusion:
             conditions.append(satisfies(self.where, schema, Nulls.SQL, in_own_columns(schema, prefix)))
         return all_of(conditions)
 
+    def value(self, prefix: str, there: str) -> Expr:
+        """The value of a left row as a struct, or null if it does not count; `there` says whether there is a row."""
+        member = F.col(there) & self.is_member(left=True, prefix=prefix)
+        return F.when(member, F.struct(*self.values(left=True, prefix=prefix)))
+
     def counts(self, left: DataFrame, right: DataFrame) -> DataFrame:
         """(X, l, r): how many left rows and how many right rows have this value. One shuffle of both."""
         sides = []

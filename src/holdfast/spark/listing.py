@@ -96,9 +96,7 @@ def _disagreeing(rule: Agreement, rows: DataFrame, names: RowNames) -> DataFrame
     t = members.select(*rule.side(), *names.parts("t"))
     t = t.join(violated, same(rule.x, violated.columns), "left_semi")
     y = [f"y{i}" for i in range(len(rule.x))]
-    s = members.select(*rule.side(), *names.parts("s")).toDF(
-        *y, *(["b"] if rule.right else []), *names.numbered("s")
-    )
+    s = members.select(*rule.side(), *names.parts("s")).toDF(*y, *(["b"] if rule.right else []), *names.numbered("s"))
     different = ~same(names.numbered("t"), names.numbered("s"))
     if rule.right is not None:
         agree = rule.agrees(F.col("a")) & F.col("a").eqNullSafe(F.col("b"))

@@ -115,7 +115,9 @@ def _named_pairs(pairs: Pairs, names: pa.Table) -> pa.RecordBatch:
     for side, rows in (("t", pairs.t), ("s", pairs.s)):
         for name in names.column_names:
             values = names.column(name).take(pa.array(rows)).combine_chunks()
-            columns[side + name[1:]] = pa.concat_arrays(values.chunks) if isinstance(values, pa.ChunkedArray) else values
+            columns[side + name[1:]] = (
+                pa.concat_arrays(values.chunks) if isinstance(values, pa.ChunkedArray) else values
+            )
     return pa.record_batch(columns)
 
 
@@ -222,11 +224,19 @@ class _Meeting:
         return found
 
     def with_others(self, rows: pa.Table, limits: Positions) -> list[tuple[Pairs, int]]:
-        """The pairs of a changed row and one of these rows, which do not change. Their ids follow the changed ones."""
-        codes = codes_of(self._search.schema, rows, self.dictionary)
-        ids, found = self.count + np.arange(rows.num_rows), []
-        for index, asked in zip(self._indexes, (codes, codes, np.vstack([codes, codes])), strict=True):
-            pairs, _, counts = index.meet(ids, asked, limits)
+        """The pairs of a changed row and one of these other rows, which change too if they have cells before and after.
+        Their ids follow those of the changed rows."""
+        schema, everything = self._search.schema, np.ones(rows.num_rows, bool)
+        if "existed" in rows.column_names:
+            old, new = (codes_of(schema, rows, self.dictionary, prefix) for prefix in ("old_", "new_"))
+            existed, remains = (rows.column(n).to_numpy(zero_copy_only=False) for n in ("existed", "remains"))
+        else:
+            old = new = codes_of(schema, rows, self.dictionary)
+            existed = remains = everything
+        images, found = ((new, remains), (old, existed), (np.vstack([new, old]), existed & remains)), []
+        for index, (codes, there) in zip(self._indexes, images, strict=True):
+            ids = self.count + np.flatnonzero(there)
+            pairs, _, counts = index.meet(ids, np.ascontiguousarray(codes[:, there]), limits)
             found.append((pairs[0], int(counts[0])))
         self.dictionary.truncate(self.texts)
         return found
@@ -236,8 +246,9 @@ class _Meeting:
 class MeetTask:
     """Counts what a change does to the violations, or lists the pairs that it adds or removes.
 
-    A pair that violates the rule before and after is neither added nor removed. `lists`: "added", "removed", or None
-    for counts. `alone`: the pairs among the changed rows; else those with the rows of the task.
+    It meets the rows of the task: rows that do not change (cells c0, ...), or other changed rows (old_c0, ...). A pair
+    that violates the rule before and after is neither added nor removed. `lists`: "added", "removed", or None for
+    counts. `alone`: the pairs among the changed rows; else those with the rows of the task.
     """
 
     moved: Moved
@@ -286,5 +297,5 @@ class RowTask:
                 dictionary = TextDictionary()
                 codes = codes_of(self.schema, rows, dictionary, prefix)
                 violates = rows_that_violate(self.item, self.schema, codes, dictionary)
-                rows = rows.append_column(f"{prefix}violates", pa.array(violates))  # noqa: PLW2901
+                rows = rows.append_column(f"{prefix}violates", pa.array(violates))
             yield from rows.to_batches()

@@ -136,7 +136,8 @@ class TiledSearch:
         sent = []
         for role, of in ((T, tiles.of_t), (S, tiles.of_s)):
             layout = self._local(
-                block=[block for block, some in enumerate(of) for _ in some], tile=[tile for some in of for tile in some]
+                block=[block for block, some in enumerate(of) for _ in some],
+                tile=[tile for some in of for tile in some],
             )
             rows = self.rows.select(*columns, F.lit(role).alias("role"), blocks[role].alias("block"))
             sent.append(rows.join(F.broadcast(layout), "block").select(*columns, "role", "tile"))
@@ -162,7 +163,9 @@ class TiledSearch:
                 totals.append(F.max(strange).alias(f"open{d}"))
             rows = self.rows.groupBy(block.alias("block")).agg(*totals).collect()
             dims = range(len(sides))
-            made[role] = {r["block"]: [Bounds(r[f"least{d}"], r[f"most{d}"], r[f"open{d}"]) for d in dims] for r in rows}
+            made[role] = {
+                r["block"]: [Bounds(r[f"least{d}"], r[f"most{d}"], r[f"open{d}"]) for d in dims] for r in rows
+            }
         return made
 
 
@@ -174,7 +177,7 @@ def _as_number(kind: Kind | None, cell: Expr) -> Expr:
 
 
 def _block(value: Expr, edges: list[float]) -> Expr:
-    """The number of edges that are at most the value; the block after all others for nulls. A balanced tree of tests."""
+    """The number of edges that are at most the value; the last block for nulls. A balanced tree of tests."""
 
     def between(low: int, high: int) -> Expr:
         if low == high:

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from holdfast.rules.nulls import Nulls
 from holdfast.rules.operator import Op
-from holdfast.rules.predicate import Cell, Compare, Constant, IsNull, Predicate
+from holdfast.rules.predicate import Cell, Constant, IsNull, Predicate
 from holdfast.spark.frames import all_of, spark_type
 from holdfast.table.compare import mark
 from holdfast.table.dictionary import NULL

@@ -1,4 +1,4 @@
-"""Spark sessions: the one that is there already, as it is; or one of our own, quiet, with the installed Java and Python.
+"""Spark sessions: the one that is there already, as it is; or a quiet one of our own, with the installed Java.
 
 A session that someone else has started belongs to them: nothing of it is configured, and it is not stopped.
 """

@@ -68,13 +68,20 @@ class Store:
         self._kept: KeptVersions | None = None  # cached by `collect`
 
     @classmethod
-    def create(cls, directory: Directory, states: States, meta: dict[str, Any], record: dict[str, Any]) -> Store:
-        """Creates a directory with version 0. A directory that is not empty is an error."""
+    def create(
+        cls,
+        directory: Directory,
+        states: States,
+        meta: dict[str, Any],
+        record: dict[str, Any],
+        folders: Collection[str] = (),
+    ) -> Store:
+        """Creates a directory with version 0. A directory that is not empty is an error, but for these `folders`."""
         taken = StoreError(f"{directory} exists already; give a new directory, or open it")
         try:
             if list_versions(directory).versions:
                 raise taken
-            directory.make(MANIFESTS, FILES)
+            directory.make(MANIFESTS, FILES, *folders)
             store = cls(directory, Manifest(0, {}, (), meta, record))
             files: dict[str, tuple[FileRef, ...]] = {}
             for name, state in states.items():

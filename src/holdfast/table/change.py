@@ -249,16 +249,20 @@ Changes = Change | Feed | Sequence[Change | Feed]
 def by_table(changes: Changes, tables: Mapping[str, TableOptions]) -> dict[str, list[Part]]:
     """The parts of one batch by table. A change that names no table is for the only table."""
     parts: dict[str, list[Part]] = {}
+    for name, change in require_changes(changes, tables):
+        parts.setdefault(name, []).extend(change.parts(tables[name]))
+    return parts
+
+
+def require_changes(changes: Changes, tables: Mapping[str, TableOptions]) -> list[tuple[str, Change | Feed]]:
+    """The changes of one batch, each with the table that it is for; an error if that is not clear."""
     listed = [changes] if isinstance(changes, Change | Feed) else changes
     if not isinstance(listed, Sequence) or not all(isinstance(change, Change | Feed) for change in listed):
         raise HoldfastError(f"a batch is a Change or a list of changes, not {shown(changes)}")
     for change in listed:
-        name = change.table
-        if name is None:
-            if len(tables) > 1:
-                raise SchemaError(f"say which table the change is for; there are: {', '.join(tables)}")
-            name = next(iter(tables))
-        if name not in tables:
-            raise SchemaError(unknown_name("table", name, list(tables)))
-        parts.setdefault(name, []).extend(change.parts(tables[name]))
-    return parts
+        if change.table is None and len(tables) > 1:
+            raise SchemaError(f"say which table the change is for; there are: {', '.join(tables)}")
+        if change.table is not None and change.table not in tables:
+            raise SchemaError(unknown_name("table", change.table, list(tables)))
+    only = next(iter(tables))
+    return [(change.table or only, change) for change in listed]

@@ -1,0 +1,34 @@
+"""Where a rulebook keeps its rows, and where a check runs: in this process, or on Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from holdfast.errors import HoldfastError, shown
+
+PLACES = ("auto", "process", "spark")
+SPARK_ABOVE = 5_000_000  # rows of Spark DataFrames, before they stay there
+
+
+def are_spark_frames(data: Any) -> bool:
+    """Whether data is a Spark DataFrame, classic or Connect, or a mapping of names to such."""
+    frames = list(data.values()) if isinstance(data, Mapping) else [data]
+    return bool(frames) and all(_is_spark_frame(frame) for frame in frames)
+
+
+def _is_spark_frame(data: object) -> bool:
+    return type(data).__module__.startswith("pyspark.sql") and hasattr(data, "sparkSession")
+
+
+def is_for_spark(data: Any, on: str) -> bool:
+    """Whether data is to stay on Spark. `auto`: if it is there and large."""
+    if on not in PLACES:
+        raise HoldfastError(f"on is auto, process or spark, not {shown(on)}")
+    there = are_spark_frames(data)
+    if on == "spark" and not there:
+        raise HoldfastError("on='spark' is for Spark DataFrames; read the data with Spark first")
+    if on != "auto" or not there:
+        return on == "spark"
+    frames = data.values() if isinstance(data, Mapping) else [data]
+    return bool(sum(frame.count() for frame in frames) > SPARK_ABOVE)

@@ -1,0 +1,116 @@
+"""One batch on Spark: its events are written once, their net effect is worked out, and the states get new pieces."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from holdfast.spark.events import Events, events_by_table
+from holdfast.spark.kept_rules import KeptRules, Moves
+from holdfast.spark.moves import Net, counts, good_events
+from holdfast.spark.rows import MANY, SparkRows, rows_state
+from holdfast.spark.state_files import StateFiles
+from holdfast.table.change import Changes
+from holdfast.table.effect import Bad, Drift
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_MOST_PIECES = 12  # of a state, before those after the first are merged
+
+
+@dataclass
+class NetEffect:
+    """The moves of a batch by table, how many rows it inserted, deleted and updated, and what was wrong with it."""
+
+    moves: dict[str, Moves] = field(default_factory=dict)
+    rows: dict[str, dict[str, int]] = field(default_factory=dict)
+    next_ids: dict[str, int] = field(default_factory=dict)
+    drift: list[Drift] = field(default_factory=list)
+    bad: list[Bad] = field(default_factory=list)
+
+
+def net_effect(
+    changes: Changes, rules: KeptRules, next_ids: Mapping[str, int], version: int, *, quarantine: bool
+) -> NetEffect:
+    """The net effect of a batch. A contradiction is an error, or its rows are left out, as in the process."""
+    effect = NetEffect()
+    for name, events in events_by_table(changes, dict(rules.options), rules.files.spark).items():
+        table = _TableEffect(rules.rows(name), StateFiles(rules.files.spark, rules.files.root), version, effect)
+        table.add(events, next_ids.get(name, 0), quarantine=quarantine)
+    return effect
+
+
+@dataclass(frozen=True)
+class _TableEffect:
+    """The effect on one table; what is worked out on the way goes to scratch files."""
+
+    rows: SparkRows
+    scratch: StateFiles
+    version: int
+    effect: NetEffect
+
+    def _filed(self, name: str, frame: DataFrame) -> DataFrame:
+        """The frame from a file, so that it is worked out once."""
+        state = f"{name}-{rows_state(self.rows.name)}"
+        piece = self.scratch.write(state, frame, self.version)
+        return self.scratch.read(state, [piece])
+
+    def add(self, events: Events, first_id: int, *, quarantine: bool) -> None:
+        given = events.frame if events.fixed else self._filed("events", events.frame)
+        many = given.count() > MANY
+        net, name = Net(self.rows), self.rows.name
+        while True:
+            settled = self._filed("settled", net.settled(given, many))
+            has_bad, has_drift = net.problems(settled)
+            if not has_bad:
+                break
+            if not quarantine:
+                net.refuse(settled)
+            self.effect.bad += net.bad_rows(settled)
+            given = good_events(given, settled)
+        if has_drift:
+            self.effect.drift += net.drift(settled)
+        moves = self._filed("moves", net.moves(settled, first_id))
+        last = F.max("id") if not self.rows.options.key else F.lit(None)
+        row = moves.agg(*counts(), last.alias("last")).collect()[0]
+        self.effect.rows[name] = {what: int(row[what]) for what in ("inserted", "deleted", "updated")}
+        self.effect.moves[name] = Moves(moves, sum(self.effect.rows[name].values()), many)
+        self.effect.next_ids[name] = max(first_id, -1 if row["last"] is None else row["last"] + 1)
+
+
+def write_changes(files: StateFiles, rules: KeptRules, effect: NetEffect, version: int) -> dict[int, tuple[int, int]]:
+    """Adds the pieces of a batch to the states. Returns how many violations of each rule it added and removed."""
+    changes = rules.changes(effect.moves)
+    counted = rules.added_and_removed(changes)
+    written = set()
+    for number, change in changes.items():
+        name = rules.state_name(rules.planned[number])
+        if name is not None and change.state is not None and name not in written:
+            files.append(name, change.state, version)
+            written.add(name)
+    for table, moves in effect.moves.items():
+        if moves.count:
+            files.append(rows_state(table), rules.rows(table).changed(moves.frame, version), version)
+    return counted
+
+
+def compact(files: StateFiles, rules: KeptRules, version: int, *, whole: bool = False) -> None:
+    """Merges the pieces of states that have many: those after the first, or with `whole` all of them."""
+    for rule in rules.planned:
+        name = rules.state_name(rule)
+        if name is not None and _is_due(files, name, whole):
+            files.replace(name, rules.merged(rule, files, whole), version, keep=0 if whole else 1)
+    for table in rules.options:
+        name = rows_state(table)
+        if _is_due(files, name, whole):
+            files.replace(
+                name, SparkRows(files, table, rules.options[table]).merged(whole), version, keep=0 if whole else 1
+            )
+
+
+def _is_due(files: StateFiles, name: str, whole: bool) -> bool:
+    return len(files.states[name].pieces) > (1 if whole else _MOST_PIECES)

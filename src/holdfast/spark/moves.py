@@ -1,0 +1,199 @@
+"""The net effect of a batch on a table: its moves, each row as it was before and as it is after.
+
+A move has the row's identity (key cells, or `id`), `existed` and `remains`, the cells before (old_c0, ...) and after
+(new_c0, ...), and `v`, since when the row was as before. Contradictions are found as in the process (table/net.py):
+with a key, the signs of a key's events must alternate, and its first and last event decide; without one, equal inserts
+and deletes cancel, and the other deletes take the youngest equal rows. There an update is a delete and an insert.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark.sql import Window
+from pyspark.sql import functions as F
+
+from holdfast.errors import ChangeRefused, shown
+from holdfast.spark.frames import all_of, cells, same
+from holdfast.spark.listing import ID
+from holdfast.spark.rows import SparkRows
+from holdfast.table.effect import Bad, Drift
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column as Expr
+    from pyspark.sql import DataFrame, Row
+
+NO_KEY, REPEATS, EXISTS, ABSENT = range(1, 5)
+_REASONS = {
+    NO_KEY: "has no key: a key column is null",
+    EXISTS: "inserts the key {}, which is already there",
+    ABSENT: "deletes a row that is not there: {}",
+}
+_MOST_DRIFT = 1000  # cells that are listed
+_MOST_BAD = 100_000  # rows that are quarantined
+
+
+@dataclass(frozen=True)
+class Net:
+    """Works out the net effect of events on the rows of a table."""
+
+    rows: SparkRows
+
+    @property
+    def _cells(self) -> list[str]:
+        return cells(self.rows.options.schema)
+
+    def settled(self, events: DataFrame, many: bool) -> DataFrame:
+        """The events with the stored row of their key and their `reason`, if they are bad; without a key, the net
+        number of each value, with the stored rows that it takes. Small: O(events)."""
+        return self._settled_by_key(events, many) if self.rows.options.key else self._settled_by_value(events, many)
+
+    def moves(self, settled: DataFrame, first_id: int) -> DataFrame:
+        """The moves, from settled events without bad ones."""
+        return self._moves_by_key(settled) if self.rows.options.key else self._moves_by_value(settled, first_id)
+
+    # --- with a key -----------------------------------------------------------------------------------------
+
+    def _settled_by_key(self, events: DataFrame, many: bool) -> DataFrame:
+        key = self.rows.identity
+        window = Window.partitionBy(key).orderBy("seq")
+        before, after = F.lag("sign").over(window), F.lead("sign").over(window)
+        events = events.select("*", before.alias("sign_before"), after.isNull().alias("is_last"))
+        stored = self.rows.that_meet(events, key, many)
+        names = [f"key{i}" for i in range(len(key))]
+        images = [F.col(c).alias(f"old_{c}") for c in self._cells]
+        stored = stored.select(*(F.col(k).alias(n) for k, n in zip(key, names, strict=True)), *images, "v")
+        found = events.join(stored, same(key, names), "left").drop(*names)
+        is_first, exists = F.col("sign_before").isNull(), F.col("v").isNotNull()
+        reason = (
+            F.when(~all_of(F.col(k).isNotNull() for k in key), NO_KEY)
+            .when(F.col("sign_before") == F.col("sign"), REPEATS)
+            .when(is_first & exists & (F.col("sign") > 0), EXISTS)
+            .when(is_first & ~exists & (F.col("sign") < 0), ABSENT)
+        )
+        return found.select("*", is_first.alias("is_first"), reason.alias("reason"))
+
+    def _moves_by_key(self, settled: DataFrame) -> DataFrame:
+        key = self.rows.identity
+        old = F.struct("v", *(f"old_{c}" for c in self._cells))
+        new = F.struct("sign", *(F.col(c).alias(f"new_{c}") for c in self._cells))
+        by_key = settled.groupBy(key).agg(
+            F.max(F.when(F.col("is_first") & F.col("v").isNotNull(), old)).alias("old"),
+            F.max(F.when(F.col("is_last") & (F.col("sign") > 0), new)).alias("new"),
+        )
+        existed, remains = F.col("old").isNotNull(), F.col("new").isNotNull()
+        moves = by_key.select(*key, existed.alias("existed"), remains.alias("remains"), "old.*", "new.*")
+        changed = ~same([f"old_{c}" for c in self._cells], [f"new_{c}" for c in self._cells])
+        return moves.where((F.col("existed") != F.col("remains")) | (F.col("existed") & changed)).drop("sign")
+
+    # --- without a key --------------------------------------------------------------------------------------
+
+    def _settled_by_value(self, events: DataFrame, many: bool) -> DataFrame:
+        by_value = events.groupBy(self._cells).agg(
+            F.sum("sign").cast("bigint").alias("net"), F.min(F.when(F.col("sign") < 0, F.col("seq"))).alias("seq")
+        )
+        stored = self.rows.that_meet(events.where("sign < 0"), self._cells, many)
+        window = Window.partitionBy(self._cells).orderBy(F.col(ID).desc())
+        names = [f"have_{c}" for c in self._cells]
+        stored = stored.select(*self._cells, ID, "v", F.row_number().over(window).alias("place"))
+        stored = stored.select(*(F.col(c).alias(n) for c, n in zip(self._cells, names, strict=True)), ID, "v", "place")
+        taken = same(self._cells, names) & (F.col("place") <= -F.col("net"))
+        found = by_value.join(stored, taken, "left").drop(*names)
+        have = F.count(ID).over(Window.partitionBy(self._cells))
+        return found.select("*", F.when(have < -F.col("net"), ABSENT).alias("reason"))
+
+    def _moves_by_value(self, settled: DataFrame, first_id: int) -> DataFrame:
+        nothing = [F.lit(None).cast(settled.schema[c].dataType) for c in self._cells]
+        gone = settled.where("net < 0").select(
+            ID, F.lit(True).alias("existed"), F.lit(False).alias("remains"), "v",
+            *(F.col(c).alias(f"old_{c}") for c in self._cells),
+            *(none.alias(f"new_{c}") for none, c in zip(nothing, self._cells, strict=True)),
+        )  # fmt: skip
+        times = F.explode(F.sequence(F.lit(1).cast("bigint"), F.col("net")))
+        came = settled.where("net > 0").select(*self._cells, times.alias("time"))
+        came = came.select(
+            (F.lit(first_id) + F.monotonically_increasing_id()).alias(ID), F.lit(False).alias("existed"),
+            F.lit(True).alias("remains"), F.lit(None).cast("bigint").alias("v"),
+            *(none.alias(f"old_{c}") for none, c in zip(nothing, self._cells, strict=True)),
+            *(F.col(c).alias(f"new_{c}") for c in self._cells),
+        )  # fmt: skip
+        return gone.unionByName(came)
+
+    # --- contradictions -------------------------------------------------------------------------------------
+
+    def problems(self, settled: DataFrame) -> tuple[bool, bool]:
+        """Whether there are bad events, and whether there is drift."""
+        drifts = self._drifts() if self.rows.options.key else F.lit(False)
+        (row,) = settled.agg(F.count("reason").alias("bad"), F.count_if(drifts).alias("drift")).collect()
+        return row["bad"] > 0, row["drift"] > 0
+
+    def _drifts(self) -> Expr:
+        """Whether an event's row before differs from the stored row."""
+        given = F.col("is_first") & (F.col("sign") < 0) & F.col("full") & F.col("v").isNotNull()
+        return given & ~same(self._cells, [f"old_{c}" for c in self._cells])
+
+    def refuse(self, settled: DataFrame) -> None:
+        """Raises an error that names the first bad row, if there is one."""
+        bad = settled.where("reason is not null")
+        first = bad.orderBy("seq").limit(1).collect()
+        if first:
+            count = bad.count()
+            more = f" (and {count - 1} more such rows)" if count > 1 else ""
+            text = f"table {shown(self.rows.name)}: {self._reason(first[0])}{more}"
+            raise ChangeRefused(f"{text}; the batch was refused as a whole")
+
+    def bad_rows(self, settled: DataFrame) -> list[Bad]:
+        """The bad rows, for the quarantine."""
+        bad = settled.where("reason is not null")
+        rows = bad.orderBy("seq").limit(_MOST_BAD + 1).collect()
+        if len(rows) > _MOST_BAD:
+            raise ChangeRefused(
+                f"more than {_MOST_BAD:,} rows contradict table {shown(self.rows.name)}; nothing changed"
+            )
+        return [self._bad(row) for row in rows]
+
+    def _bad(self, row: Row) -> Bad:
+        schema = self.rows.options.schema
+        values = {name: row[f"c{i}"] for i, name in enumerate(schema.names)}
+        reason, plain = self._reason(row), _REASONS.get(row["reason"], "repeats a change").format("(...)")
+        change = "delete" if self._sign(row) < 0 else "insert"
+        return Bad(self.rows.name, "a row of the change", change, values, reason, plain)
+
+    def _sign(self, row: Row) -> int:
+        return int(row["sign"]) if self.rows.options.key else -1
+
+    def _reason(self, row: Row) -> str:
+        schema, options = self.rows.options.schema, self.rows.options
+        shown_columns = list(options.key or schema.names)[:8]
+        text = ", ".join(f"{name} = {shown(row[f'c{schema.position(name)}'])}" for name in shown_columns)
+        if row["reason"] == REPEATS:
+            return f"{'inserts' if self._sign(row) > 0 else 'deletes'} the key {text} a second time"
+        return _REASONS[row["reason"]].format(text)
+
+    def drift(self, settled: DataFrame) -> list[Drift]:
+        """The cells in which a row before an update or delete differs from the stored row."""
+        schema, drift = self.rows.options.schema, []
+        for row in settled.where(self._drifts()).orderBy("seq").limit(_MOST_DRIFT).collect():
+            name = ", ".join(f"{k} = {shown(row[f'c{schema.position(k)}'])}" for k in self.rows.options.key)
+            for i, column in enumerate(schema.names):
+                if row[f"c{i}"] != row[f"old_c{i}"]:
+                    drift.append(Drift(self.rows.name, name, column, row[f"c{i}"], row[f"old_c{i}"]))
+        return drift
+
+
+def good_events(events: DataFrame, settled: DataFrame) -> DataFrame:
+    """The events without the bad ones. Without a key, one delete of each value that is not there often enough is bad:
+    this is repeated until none is."""
+    bad = settled.where("reason is not null").select(F.col("seq").alias("bad_seq"))
+    return events.join(F.broadcast(bad), F.col("seq") == F.col("bad_seq"), "left_anti")
+
+
+def counts() -> tuple[Expr, ...]:
+    """How many rows were inserted, deleted and updated."""
+    existed, remains = F.col("existed"), F.col("remains")
+    return (
+        F.count_if(~existed & remains).alias("inserted"),
+        F.count_if(existed & ~remains).alias("deleted"),
+        F.count_if(existed & remains).alias("updated"),
+    )
