@@ -19,6 +19,9 @@ CONNECT = os.environ.get("HOLDFAST_SPARK") == "connect"
 LOOKS_AFTER = 400  # at the clock, once time is up: each search of each table looks some times before it gives up
 CASES = int(os.environ.get("HOLDFAST_CASES", "0"))
 typer.main.get_command = cache(typer.main.get_command)  # to build all commands takes longer than to run most of them
+CONF = {"spark.sql.shuffle.partitions": "2"}
+if not CASES:  # to compile a query takes longer than to run it on a few rows
+    CONF |= {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 _QUIET = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
 settings.register_profile("holdfast", deadline=None, suppress_health_check=_QUIET, print_blob=True)
 settings.register_profile("mutants", settings.get_profile("holdfast"), phases=[Phase.explicit, Phase.generate])
@@ -46,7 +49,7 @@ def spark():
 
     paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
     os.environ["PYTHONPATH"] = os.pathsep.join(paths)  # tasks import the tests' functions
-    session = local_session("local[2]", {"spark.sql.shuffle.partitions": "2"}, connect=CONNECT)
+    session = local_session("local[2]", CONF, connect=CONNECT)
     yield session
     session.stop()
 

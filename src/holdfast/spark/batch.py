@@ -85,13 +85,10 @@ class _TableEffect:
 def write_changes(files: StateFiles, rules: KeptRules, effect: NetEffect, version: int) -> dict[int, tuple[int, int]]:
     """Adds the pieces of a batch to the states. Returns how many violations of each rule it added and removed."""
     changes = rules.changes(effect.moves)
-    counted = rules.added_and_removed(changes)
-    written = set()
-    for number, change in changes.items():
-        name = rules.state_name(rules.planned[number])
-        if name is not None and change.state is not None and name not in written:
+    counted = rules.added_and_removed(changes.values())
+    for name, change in changes.items():
+        if change.state is not None:
             files.append(name, change.state, version)
-            written.add(name)
     for table, moves in effect.moves.items():
         if moves.count:
             files.append(rows_state(table), rules.rows(table).changed(moves.frame, version), version)
@@ -100,16 +97,9 @@ def write_changes(files: StateFiles, rules: KeptRules, effect: NetEffect, versio
 
 def compact(files: StateFiles, rules: KeptRules, version: int, *, whole: bool = False) -> None:
     """Merges the pieces of states that have many: those after the first, or with `whole` all of them."""
-    for rule in rules.planned:
-        name = rules.state_name(rule)
-        if name is not None and _is_due(files, name, whole):
-            files.replace(name, rules.merged(rule, files, whole), version, keep=0 if whole else 1)
-    for table in rules.options:
-        name = rows_state(table)
+    for name, merged in rules.merged(files, whole=whole).items():
         if _is_due(files, name, whole):
-            files.replace(
-                name, SparkRows(files, table, rules.options[table]).merged(whole), version, keep=0 if whole else 1
-            )
+            files.replace(name, merged(), version, keep=0 if whole else 1)
 
 
 def _is_due(files: StateFiles, name: str, whole: bool) -> bool:

@@ -101,7 +101,7 @@ def _differing(rule: Agreement, names: RowNames, t: DataFrame, s: DataFrame, one
     def disagree(end: str) -> object:
         if rule.right is None:
             return F.lit(True)
-        a, b = F.col(f"t_{end}.a"), F.col(f"s_{end}.a")
+        a, b = F.col(f"t_{end}.{rule.right}"), F.col(f"s_{end}.{rule.right}")
         return ~(rule.agrees(a) & a.eqNullSafe(b))
 
     also = F.col("t_other").isNotNull() & F.col("s_other").isNotNull()

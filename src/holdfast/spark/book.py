@@ -217,7 +217,7 @@ class SparkRulebook:
         entries = require_entries([*(e for e in facts.entries if e.id not in gone), *added], facts.tables)
         after = replace(facts, entries=entries, files=facts.files.copy())
         after.rules.write_states(version)
-        needed = {after.rules.state_name(rule) for rule in after.rules.planned} | {*map(rows_state, facts.tables)}
+        needed = after.rules.state_names() | {*map(rows_state, facts.tables)}
         states = {name: state for name, state in after.files.states.items() if name in needed}
         after = replace(after, files=StateFiles(after.files.spark, after.files.root, states))
         after = replace(after, counts=tuple(after.rules.counts()))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -17,17 +16,21 @@ from holdfast.rules.rulefile import RuleEntry, Rules, as_entry, entries_of
 from holdfast.rules.sentence import standing
 from holdfast.spark.agreement import Agreement
 from holdfast.spark.frames import frames_of, settled
+from holdfast.spark.groups import shared_groups
 from holdfast.spark.inclusion import Inclusion
-from holdfast.spark.listing import ID, violations_of, with_violates
+from holdfast.spark.listing import ID, RowNames, violates, violations_of, with_violates, without_partner
 from holdfast.spark.pair_tasks import PairSearch
 from holdfast.spark.pair_tiles import TiledSearch
 from holdfast.spark.plan import PlannedRule, planned
 from holdfast.spark.session import cores_of
+from holdfast.spark.state_files import union
 from holdfast.table.options import Choices, TableOptions
+from holdfast.table.schema import Schema
 from holdfast.violations.detect import CheckedRule
 from holdfast.violations.listing import RuleNames
 
 if TYPE_CHECKING:
+    from pyspark.sql import Column as Expr
     from pyspark.sql import DataFrame, SparkSession
 
 Tables = dict[str, "DataFrame"]
@@ -36,11 +39,9 @@ Tables = dict[str, "DataFrame"]
 def count_all(rules: list[PlannedRule], tables: Tables, options: Mapping[str, TableOptions], cores: int) -> list[int]:
     """The number of violations of each rule."""
     counts = {rule.number: 0 for rule in rules}
-    parts = [(rule.number, part) for rule in rules if (part := _aggregate(rule, tables, options)) is not None]
-    if parts:
-        labelled = [part.select(F.lit(number).alias("rule"), "violations") for number, part in parts]
-        for row in reduce(lambda one, other: one.unionByName(other), labelled).collect():
-            counts[row["rule"]] = int(row["violations"])
+    parts = [*_aggregates(rules, tables, options)]
+    for row in union(parts).collect() if parts else ():
+        counts[row["rule"]] = int(row["violations"])
     for rule in rules:
         if isinstance(rule.way, PairSearch):
             found = TiledSearch(rule.way, tables[rule.table], cores).counts().agg(F.sum("violations")).collect()
@@ -48,17 +49,40 @@ def count_all(rules: list[PlannedRule], tables: Tables, options: Mapping[str, Ta
     return [counts[rule.number] for rule in rules]
 
 
-def _aggregate(rule: PlannedRule, tables: Tables, options: Mapping[str, TableOptions]) -> DataFrame | None:
-    """One row with the number of violations of a rule; None if it is counted otherwise."""
-    rows = tables[rule.table]
-    if isinstance(rule.way, Agreement):
-        return rule.way.violations(rule.way.groups(rows))
-    if isinstance(rule.way, Inclusion):
-        return rule.way.violations(rule.way.counts(rows, tables[rule.way.rule.right_table]))
-    if isinstance(rule.way, PairSearch):
-        return None
-    tested = with_violates(rule.item, options[rule.table].schema, rows).where("violates")
-    return tested.agg(F.count("*").cast("decimal(38,0)").alias("violations"))
+def _aggregates(rules: list[PlannedRule], tables: Tables, options: Mapping[str, TableOptions]) -> Iterator[DataFrame]:
+    """(rule, violations) of all rules but those that are searched in tiles."""
+    agreements = {rule.number: rule.way for rule in rules if isinstance(rule.way, Agreement)}
+    for groups in shared_groups(agreements, tables.__getitem__):
+        yield groups.violations(groups.of_rows(tables[groups.left_side.table]))
+    for rule in rules:
+        if isinstance(rule.way, Inclusion):
+            sides = tables[rule.table], tables[rule.way.rule.right_table]
+            missing = without_partner(rule.way, *sides, RowNames.of(options[rule.table]))
+            yield missing.agg(F.lit(rule.number).alias("rule"), _count(F.count("*")).alias("violations"))
+    for table, rows in tables.items():
+        tests = {r.number: r.item for r in rules if r.way is None and r.table == table}
+        yield from _row_rules(tests, options[table].schema, rows)
+
+
+def _row_rules(items: Mapping[int, CheckedRule], schema: Schema, rows: DataFrame) -> Iterator[DataFrame]:
+    """(rule, violations) of rules about single rows: one scan for all that Spark can test."""
+    tests = {number: violates(item, schema) for number, item in items.items()}
+    counts = [_count(F.count_if(test)).alias(f"v{number}") for number, test in tests.items() if test is not None]
+    if counts:
+        told = [
+            F.struct(F.lit(number).alias("rule"), F.col(f"v{number}").alias("violations"))
+            for number, test in tests.items()
+            if test is not None
+        ]
+        yield rows.agg(*counts).select(F.inline(F.array(*told)))
+    for number, test in tests.items():
+        if test is None:
+            found = with_violates(items[number], schema, rows).where("violates")
+            yield found.agg(F.lit(number).alias("rule"), _count(F.count("*")).alias("violations"))
+
+
+def _count(number: Expr) -> Expr:
+    return number.cast("decimal(38,0)")
 
 
 def check_on_spark(data: Any, rules: Rules, *, nulls: str, choices: Choices) -> SparkFound:

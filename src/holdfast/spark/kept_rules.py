@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
@@ -14,15 +14,16 @@ from holdfast.rules.rule import conjunction_text
 from holdfast.spark.agreement import Agreement
 from holdfast.spark.batch_listing import changed_missing, changed_pairs, changed_rows
 from holdfast.spark.check import count_all
+from holdfast.spark.groups import GROUPS, Groups, shared_groups
 from holdfast.spark.inclusion import Inclusion, summed
 from holdfast.spark.listing import ID, violations_of
 from holdfast.spark.pair_change import PairChange
 from holdfast.spark.pair_tasks import PairSearch
 from holdfast.spark.plan import PlannedRule, planned
-from holdfast.spark.rows import SparkRows
+from holdfast.spark.rows import SparkRows, rows_state
 from holdfast.spark.session import cores_of
 from holdfast.spark.state_files import StateFiles, union
-from holdfast.spark.upkeep import Change, change_of_agreement, change_of_inclusion, change_of_rows, total
+from holdfast.spark.upkeep import Change, change_of_groups, change_of_inclusion, change_of_rows, total
 from holdfast.table.options import TableOptions
 from holdfast.violations.detect import CheckedRule
 
@@ -64,93 +65,111 @@ class KeptRules:
         with_id = F.monotonically_increasing_id().alias(ID)
         return {name: f if ID in f.columns else f.select(with_id, "*") for name, f in made.items()}
 
-    def state_name(self, rule: PlannedRule) -> str | None:
-        """The name of a rule's state. Rules with the same groups share one."""
-        if isinstance(rule.way, Agreement):
-            parts = [rule.table, *rule.way.left, "->", str(rule.way.right), rule.way.nulls]
-            return f"groups-{_digest(parts, rule)}"
-        if isinstance(rule.way, Inclusion):
-            return f"values-{_digest([str(rule.way.rule)], rule)}"
-        return None
+    # --- states ---------------------------------------------------------------------------------------------
 
-    # --- the first state ------------------------------------------------------------------------------------
+    @property
+    def groups(self) -> list[Groups]:
+        """The groups of the keys and dependencies, as they are in files; new ones for rules without any."""
+        rules = {rule.number: rule.way for rule in self.planned if isinstance(rule.way, Agreement)}
+        left_sides = {rule.left_side.digest: rule.left_side for rule in rules.values()}
+        given = []
+        for name, state in self.files.states.items():
+            digest = name.removeprefix(GROUPS).partition("-")[0]
+            if name.startswith(GROUPS) and digest in left_sides:
+                cells = left_sides[digest].cells
+                rights = tuple(column for column in state.names if column not in (*cells, "n"))
+                given.append(Groups(left_sides[digest], rights, {}))
+        return shared_groups(rules, lambda table: self.rows(table).current(), given)
+
+    @property
+    def inclusions(self) -> dict[str, tuple[int, Inclusion]]:
+        """The foreign keys, by the name of their state."""
+        ways = {rule.number: rule.way for rule in self.planned if isinstance(rule.way, Inclusion)}
+        return {f"values-{_digest(way)}": (number, way) for number, way in ways.items()}
+
+    def state_names(self) -> set[str]:
+        """The names of the states that the rules need."""
+        return {groups.name for groups in self.groups} | self.inclusions.keys()
 
     def write_states(self, version: int) -> None:
         """Writes the states of rules that have none yet, from the rows."""
-        tables = {name: self.rows(name).current() for name in self.options}
-        for rule in self.planned:
-            name = self.state_name(rule)
-            if name is None or name in self.files.states:
-                continue
-            if isinstance(rule.way, Agreement):
-                self.files.append(name, rule.way.groups(tables[rule.table]), version)
-            elif isinstance(rule.way, Inclusion):
-                counts = rule.way.counts(tables[rule.table], tables[rule.way.rule.right_table])
-                self.files.append(name, counts, version)
+        for groups in self.groups:
+            if groups.name not in self.files.states:
+                rows = self.rows(groups.left_side.table).current()
+                self.files.append(groups.name, groups.of_rows(rows), version)
+        for name, (_, way) in self.inclusions.items():
+            if name not in self.files.states:
+                left, right = (self.rows(table).current() for table in (way.rule.left_table, way.rule.right_table))
+                self.files.append(name, way.counts(left, right), version)
 
     def counts(self) -> list[int]:
         """The number of violations of each rule; from its state, if it has one."""
-        filed = {}
-        for rule in self.planned:
-            if isinstance(rule.way, Agreement):
-                filed[rule.number] = rule.way.violations(self._groups(rule))
-            elif isinstance(rule.way, Inclusion):
-                filed[rule.number] = rule.way.violations(self._values(rule))
-        found = _by_rule({n: part.select("violations") for n, part in filed.items()})
-        others = [rule for rule in self.planned if rule.number not in filed]
-        counted = count_all(others, self.tables(), self.options, self._cores) if others else []
-        found |= {rule.number: (count,) for rule, count in zip(others, counted, strict=True)}
-        return [found[rule.number][0] for rule in self.planned]
+        filed = [g.violations(total(self.files.read(g.name), g.columns)) for g in self.groups]
+        for name, (number, way) in self.inclusions.items():
+            found = way.violations(summed(self.files.read(name), way.columns))
+            filed.append(found.select(F.lit(number).alias("rule"), "violations"))
+        counted = {row["rule"]: int(row["violations"]) for row in union(filed).collect()} if filed else {}
+        others = [rule for rule in self.planned if rule.number not in counted]
+        if others:
+            found_others = count_all(others, self.tables(), self.options, self._cores)
+            counted |= {rule.number: n for rule, n in zip(others, found_others, strict=True)}
+        return [counted[rule.number] for rule in self.planned]
 
-    def _groups(self, rule: PlannedRule) -> DataFrame:
-        assert isinstance(rule.way, Agreement)
-        state = self.files.read(str(self.state_name(rule)))
-        return total(state, rule.way.columns)
+    def merged(self, files: StateFiles, *, whole: bool) -> dict[str, Callable[[], DataFrame]]:
+        """For each state, how its pieces are made one; or, unless `whole`, those after the first."""
 
-    def _values(self, rule: PlannedRule) -> DataFrame:
-        assert isinstance(rule.way, Inclusion)
-        return summed(self.files.read(str(self.state_name(rule))), rule.way.columns)
+        def pieces(name: str) -> DataFrame:
+            return files.read(name, files.states[name].pieces[0 if whole else 1 :])
+
+        made: dict[str, Callable[[], DataFrame]] = {}
+        for g in self.groups:
+            made[g.name] = lambda g=g: total(pieces(g.name), g.columns)  # type: ignore[misc]
+        for name, (_, way) in self.inclusions.items():
+            made[name] = lambda n=name, w=way: summed(pieces(n), w.columns).where("l != 0 or r != 0")  # type: ignore[misc]
+        for table, options in self.options.items():
+            made[rows_state(table)] = partial(SparkRows(files, table, options).merged, whole)
+        return made
 
     # --- a batch --------------------------------------------------------------------------------------------
 
-    def changes(self, moves: Mapping[str, Moves]) -> dict[int, Change]:
-        """What a batch does to the rules that it touches."""
-        made = {rule.number: self._change(rule, moves) for rule in self.planned}
-        return {number: change for number, change in made.items() if change is not None}
+    def changes(self, moves: Mapping[str, Moves]) -> dict[str, Change]:
+        """What a batch does to the states that it touches, and to the violations of their rules. Rules without a state
+        are under the empty name."""
+        made = {}
+        for groups in self.groups:
+            mine = moves.get(groups.left_side.table)
+            if mine is not None:
+                made[groups.name] = change_of_groups(groups, self.files.read(groups.name), mine.frame, mine.many)
+        for name, (number, way) in self.inclusions.items():
+            sides = [moves.get(table) for table in (way.rule.left_table, way.rule.right_table)]
+            given = [side for side in sides if side is not None]
+            if given:
+                left, right = (side.frame if side is not None else None for side in sides)
+                many = any(side.many for side in given)
+                made[name] = change_of_inclusion(number, way, self.files.read(name), left, right, many)
+        return made | {"": Change(None, self._changes_without_state(moves))}
 
-    def _change(self, rule: PlannedRule, moves: Mapping[str, Moves]) -> Change | None:
-        mine = moves.get(rule.table)
-        if isinstance(rule.way, Inclusion):
-            theirs = moves.get(rule.way.rule.right_table)
-            sides = [side.frame if side is not None else None for side in (mine, theirs)]
-            if mine is None and theirs is None:
-                return None
-            many = any(side.many for side in (mine, theirs) if side is not None)
-            return change_of_inclusion(rule.way, self._state(rule), sides[0], sides[1], many)
-        if mine is None:
-            return None
-        if isinstance(rule.way, Agreement):
-            return change_of_agreement(rule.way, self._state(rule), mine.frame, mine.many)
-        if isinstance(rule.way, PairSearch):
-            return PairChange(rule.way, self.rows(rule.table), mine.frame, mine.count).counted()
-        return change_of_rows(rule.item, self.options[rule.table].schema, mine.frame)
+    def _changes_without_state(self, moves: Mapping[str, Moves]) -> dict[int, DataFrame]:
+        made = {}
+        for rule in self.planned:
+            mine = moves.get(rule.table)
+            if mine is None:
+                continue
+            if isinstance(rule.way, PairSearch):
+                made[rule.number] = PairChange(rule.way, self.rows(rule.table), mine.frame, mine.count).counted()
+            elif rule.way is None:
+                made[rule.number] = change_of_rows(rule.item, self.options[rule.table].schema, mine.frame)
+        return made
 
-    def _state(self, rule: PlannedRule) -> DataFrame:
-        return self.files.read(str(self.state_name(rule)))
-
-    def added_and_removed(self, changes: Mapping[int, Change]) -> dict[int, tuple[int, int]]:
+    def added_and_removed(self, changes: Iterable[Change]) -> dict[int, tuple[int, int]]:
         """How many violations of each rule a batch adds and removes. One query for all rules."""
-        found = _by_rule({n: change.counts.select("added", "removed") for n, change in changes.items()})
-        return {number: (added, removed) for number, (added, removed) in found.items()}
-
-    def merged(self, rule: PlannedRule, files: StateFiles, whole: bool) -> DataFrame:
-        """The pieces of a rule's state as one, or those after the first."""
-        name = str(self.state_name(rule))
-        pieces = files.read(name, files.states[name].pieces[0 if whole else 1 :])
-        if isinstance(rule.way, Agreement):
-            return total(pieces, rule.way.columns)
-        assert isinstance(rule.way, Inclusion)
-        return summed(pieces, rule.way.columns).where("l != 0 or r != 0")
+        parts = [
+            part.select(F.lit(number).alias("rule"), "added", "removed")
+            for change in changes
+            for number, part in change.counts.items()
+        ]
+        rows = union(parts).collect() if parts else []
+        return {row["rule"]: (int(row["added"]), int(row["removed"])) for row in rows}
 
     # --- lists ----------------------------------------------------------------------------------------------
 
@@ -165,7 +184,8 @@ class KeptRules:
         many = any(some.many for some in moves.values())
         frames = {name: some.frame for name, some in moves.items()}
         if isinstance(rule.way, Inclusion) and {rule.table, rule.way.rule.right_table} & frames.keys():
-            return changed_missing(rule.way, self._values(rule), rows, frames, what, many)
+            state = summed(self.files.read(f"values-{_digest(rule.way)}"), rule.way.columns)
+            return changed_missing(rule.way, state, rows, frames, what, many)
         if rule.table not in moves:
             return self.violations(number).limit(0)
         mine = moves[rule.table]
@@ -176,14 +196,6 @@ class KeptRules:
         return changed_rows(rule.item, rows[rule.table], mine.frame, what)
 
 
-def _by_rule(parts: Mapping[int, DataFrame]) -> dict[int, tuple[int, ...]]:
-    """The only row of each part, as whole numbers. One query."""
-    if not parts:
-        return {}
-    labelled = union(part.select(F.lit(number).alias("rule"), *part.columns) for number, part in parts.items())
-    return {row["rule"]: tuple(int(value) for value in row[1:]) for row in labelled.collect()}
-
-
-def _digest(parts: Sequence[str], rule: PlannedRule) -> str:
-    where = conjunction_text(rule.item.where) if rule.item.where else ""
-    return hashlib.sha256("\0".join([*parts, where]).encode()).hexdigest()[:16]
+def _digest(way: Inclusion) -> str:
+    where = conjunction_text(way.where) if way.where else ""
+    return hashlib.sha256(f"{way.rule}\0{where}".encode()).hexdigest()[:16]

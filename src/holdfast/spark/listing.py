@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 
 from holdfast.rules.nulls import Nulls
 from holdfast.rules.rule import as_dc
-from holdfast.spark.agreement import Agreement, pairs_of
+from holdfast.spark.agreement import Agreement
 from holdfast.spark.frames import places, same, spark_type
 from holdfast.spark.inclusion import Inclusion
 from holdfast.spark.pair_tasks import PairSearch, RowTask
@@ -69,7 +69,7 @@ def violations_of(
     if isinstance(rule.way, Agreement):
         return names.pairs(_disagreeing(rule.way, rows, names))
     if isinstance(rule.way, Inclusion):
-        return _without_partner(rule.way, rows, tables[rule.way.rule.right_table], names)
+        return without_partner(rule.way, rows, tables[rule.way.rule.right_table], names)
     if isinstance(rule.way, PairSearch):
         return names.pairs(TiledSearch(rule.way, rows, cores).pairs(list(names.cells), list(names.types)))
     return with_violates(rule.item, options[rule.table].schema, rows).where("violates").select(named_t(names))
@@ -85,13 +85,7 @@ def named_t(names: RowNames, prefix: str = "") -> Expr:
 def _disagreeing(rule: Agreement, rows: DataFrame, names: RowNames) -> DataFrame:
     """The pairs of rows that agree on X and not on A: a join of the rows of violated groups."""
     members = rows.where(rule.is_member())
-    groups = rule.groups(rows)
-    if rule.right is None:
-        violated = groups.where("n > 1").select(rule.x)
-    else:
-        agreeing = F.coalesce(F.sum(F.when(rule.agrees(F.col("a")), pairs_of("n"))), F.lit(0))
-        by_x = groups.groupBy(rule.x).agg(F.sum("n").alias("n"), agreeing.alias("agreeing"))
-        violated = by_x.where(pairs_of("n") > F.col("agreeing")).select(rule.x)
+    violated = rule.violated(rule.groups(rows)).select(rule.x)
     violated = violated.toDF(*(f"v{i}" for i in range(len(rule.x))))
     t = members.select(*rule.side(), *names.parts("t"))
     t = t.join(violated, same(rule.x, violated.columns), "left_semi")
@@ -99,12 +93,13 @@ def _disagreeing(rule: Agreement, rows: DataFrame, names: RowNames) -> DataFrame
     s = members.select(*rule.side(), *names.parts("s")).toDF(*y, *(["b"] if rule.right else []), *names.numbered("s"))
     different = ~same(names.numbered("t"), names.numbered("s"))
     if rule.right is not None:
-        agree = rule.agrees(F.col("a")) & F.col("a").eqNullSafe(F.col("b"))
+        a = F.col(rule.right)
+        agree = rule.agrees(a) & a.eqNullSafe(F.col("b"))
         different &= ~agree
     return t.join(s, same(rule.x, y) & different)
 
 
-def _without_partner(rule: Inclusion, left: DataFrame, right: DataFrame, names: RowNames) -> DataFrame:
+def without_partner(rule: Inclusion, left: DataFrame, right: DataFrame, names: RowNames) -> DataFrame:
     """The left rows whose values no right row has."""
     mine = left.where(rule.is_member(left=True)).select(*rule.values(left=True), *names.parts("t"))
     theirs = right.where(rule.is_member(left=False)).select(*rule.values(left=False)).distinct()
@@ -113,19 +108,24 @@ def _without_partner(rule: Inclusion, left: DataFrame, right: DataFrame, names: 
     return mine.join(theirs, equal, "left_anti").select(names.joined("t"))
 
 
+def violates(item: CheckedRule, schema: Schema, prefix: str = "") -> Expr | None:
+    """Whether a row violates a rule about single rows; None if Spark cannot compare the cells exactly."""
+    predicates = as_dc(item.rule).predicates  # type: ignore[arg-type]
+    if not are_exact((*predicates, *item.where), schema):
+        return None
+    cell_of = in_own_columns(schema, prefix)
+    return satisfies(predicates, schema, item.nulls, cell_of) & satisfies(item.where, schema, Nulls.SQL, cell_of)
+
+
 def with_violates(item: CheckedRule, schema: Schema, rows: DataFrame, prefixes: tuple[str, ...] = ("",)) -> DataFrame:
     """The rows, and in the column `violates` whether each violates a rule about single rows.
 
     `prefixes`: of the cells, and of the new columns, for frames that have several rows side by side.
     """
-    predicates = as_dc(item.rule).predicates  # type: ignore[arg-type]
-    if are_exact((*predicates, *item.where), schema):
-        made = []
-        for prefix in prefixes:
-            cell_of = in_own_columns(schema, prefix)
-            found = satisfies(predicates, schema, item.nulls, cell_of)
-            made.append((found & satisfies(item.where, schema, Nulls.SQL, cell_of)).alias(f"{prefix}violates"))
-        return rows.select("*", *made)
+    tests = {prefix: violates(item, schema, prefix) for prefix in prefixes}
+    exact = [test.alias(f"{prefix}violates") for prefix, test in tests.items() if test is not None]
+    if len(exact) == len(prefixes):
+        return rows.select("*", *exact)
     fields = [f"`{f.name}` {f.dataType.simpleString()}" for f in rows.schema.fields]
     fields += [f"{prefix}violates boolean" for prefix in prefixes]
     return rows.mapInArrow(RowTask(item, schema, prefixes), ", ".join(fields))

@@ -21,7 +21,7 @@ from holdfast.spark.listing import RowNames
 from holdfast.spark.pair_tasks import CHANGE_COUNTS, MeetTask, Moved, PairSearch
 from holdfast.spark.rows import SparkRows
 from holdfast.spark.state_files import union
-from holdfast.spark.upkeep import Change, touched
+from holdfast.spark.upkeep import touched
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -38,11 +38,11 @@ class PairChange:
     moves: DataFrame
     count: int
 
-    def counted(self) -> Change:
+    def counted(self) -> DataFrame:
         """One row: violations added and removed."""
         parts = union(self._meetings(None, CHANGE_COUNTS, with_names=False))
         totals = (F.coalesce(F.sum(c), F.lit(0)).cast("decimal(38,0)").alias(c) for c in ("added", "removed"))
-        return Change(None, parts.agg(*totals))
+        return parts.agg(*totals)
 
     def listed(self, what: str) -> DataFrame:
         """t and s of the pairs that the batch added or removed."""

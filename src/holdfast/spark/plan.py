@@ -36,11 +36,12 @@ def planned(checked: Sequence[CheckedRule], schemas: Schemas) -> list[PlannedRul
 
 
 def _way(item: CheckedRule, schemas: Schemas) -> Way:
-    schema = schemas[table_of(item.rule, schemas)]
+    table = table_of(item.rule, schemas)
+    schema = schemas[table]
     if isinstance(item.rule, Ind):
         if not are_exact(item.where, schema):
             raise NotAvailable(f"`{item.rule}`: Spark cannot compare a decimal with a float exactly; cast one of them")
         return Inclusion(item.rule, schemas, item.where)
     if item.is_single:
         return None
-    return agreement_of(item, schema) or PairSearch(item.rule, schema, item.nulls, item.where)
+    return agreement_of(item, table, schema) or PairSearch(item.rule, schema, item.nulls, item.where)

@@ -44,6 +44,11 @@ class FiledState:
     columns: str  # the schema of Spark, as JSON
     pieces: tuple[Piece, ...] = ()
 
+    @property
+    def names(self) -> list[str]:
+        """The names of the columns."""
+        return [field["name"] for field in json.loads(self.columns)["fields"]]
+
     def to_json(self) -> dict[str, Any]:
         return {"columns": json.loads(self.columns), "pieces": [piece.to_json() for piece in self.pieces]}
 

@@ -9,12 +9,14 @@ minus those that agree after, plus those that did both.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from pyspark.sql import functions as F
 
 from holdfast.spark.agreement import Agreement, pairs_of
 from holdfast.spark.frames import same
+from holdfast.spark.groups import Groups
 from holdfast.spark.inclusion import Inclusion, summed
 from holdfast.spark.listing import with_violates
 from holdfast.spark.state_files import union
@@ -27,10 +29,11 @@ if TYPE_CHECKING:
 
 
 class Change(NamedTuple):
-    """What a batch adds to a rule's state; and one row with the numbers of violations `added` and `removed`."""
+    """What a batch adds to a state; and for each rule that reads it, by number, one row with the numbers of violations
+    `added` and `removed`."""
 
     state: DataFrame | None
-    counts: DataFrame
+    counts: dict[int, DataFrame]
 
 
 def touched(state: DataFrame, wanted: DataFrame, columns: list[str], many: bool) -> DataFrame:
@@ -45,15 +48,23 @@ def touched(state: DataFrame, wanted: DataFrame, columns: list[str], many: bool)
 # --- keys and functional dependencies -------------------------------------------------------------------------
 
 
-def change_of_agreement(rule: Agreement, state: DataFrame, moves: DataFrame, many: bool) -> Change:
-    """From the groups (X, A, n) of all rows before the batch."""
-    signed = []
-    for prefix, there, n in (("old_", "existed", -1), ("new_", "remains", 1)):
-        members = moves.where(F.col(there) & rule.is_member(prefix))
-        signed.append(members.select(*rule.side(prefix), F.lit(n).cast("bigint").alias("n")))
-    change = total(union(signed), rule.columns)
-    before = total(touched(state, union(signed), rule.x, many), rule.columns)
-    return Change(change, _counted(rule, _transitions(rule, before, signed[0], moves)))
+def change_of_groups(groups: Groups, state: DataFrame, moves: DataFrame, many: bool) -> Change:
+    """From the groups (X, A, ..., n) of all rows before the batch."""
+    signed = union(_signed(groups.columns, groups.left_side.is_member, moves))
+    before = total(touched(state, signed, list(groups.left_side.cells), many), groups.columns)
+    counts = {n: _counted(rule, _transitions(rule, before, moves)) for n, rule in groups.rules.items()}
+    return Change(total(signed, groups.columns), counts)
+
+
+def _signed(columns: list[str], is_member: Callable[[str], Expr], moves: DataFrame) -> list[DataFrame]:
+    """The rows that leave groups (n = -1) and those that enter them (n = 1)."""
+    ends = (("old_", "existed", -1), ("new_", "remains", 1))
+    return [
+        moves.where(F.col(there) & is_member(prefix)).select(
+            *(F.col(prefix + c).alias(c) for c in columns), F.lit(n).cast("bigint").alias("n")
+        )
+        for prefix, there, n in ends
+    ]
 
 
 def total(groups: DataFrame, columns: list[str]) -> DataFrame:
@@ -61,24 +72,32 @@ def total(groups: DataFrame, columns: list[str]) -> DataFrame:
     return groups.groupBy(columns).agg(F.sum("n").cast("bigint").alias("n")).where("n != 0")
 
 
-def _transitions(rule: Agreement, before: DataFrame, leaving: DataFrame, moves: DataFrame) -> DataFrame:
+def _transitions(rule: Agreement, before: DataFrame, moves: DataFrame) -> DataFrame:
     """(X, A, Y, B, m): m rows of touched groups go from (X, A) to (Y, B). X is null if there is no row before, Y if
-    there is none after; both are structs, whose parts may be null."""
-    x, a = F.struct(*rule.x or [F.lit(0).alias("x")]), F.struct("a") if rule.right else None
-    sides = [x.alias("X"), *([a.alias("A")] if a is not None else [])]
-    renamed = [x.alias("Y"), *([a.alias("B")] if a is not None else [])]
-    staying = total(before.unionByName(leaving), rule.columns)
-    unmoved = staying.select(*sides, *renamed, F.col("n").alias("m"))
+    there is none after; all are structs, whose parts may be null."""
+    leaving, _ = _signed(rule.columns, rule.is_member, moves)
+    here = before.where(rule.counts()).select(*rule.columns, "n")
+    staying = total(here.unionByName(leaving), rule.columns)
+    sides = _ends(rule, "", F.lit(True))
+    unmoved = staying.select(
+        *(side.alias(name) for names in ("XA", "YB") for side, name in zip(sides, names, strict=False)),
+        F.col("n").alias("m"),
+    )
     ends = []
     for names, prefix, there in (("XA", "old_", "existed"), ("YB", "new_", "remains")):
-        member = F.col(there) & rule.is_member(prefix)
-        cells = rule.side(prefix)
-        made = [F.struct(*cells[: len(rule.x)] or [F.lit(0).alias("x")])]
-        made += [F.struct(cells[-1])] if rule.right else []
-        ends += [F.when(member, value).alias(name) for value, name in zip(made, names, strict=False)]
+        sides = _ends(rule, prefix, F.col(there) & rule.is_member(prefix))
+        ends += [side.alias(name) for side, name in zip(sides, names, strict=False)]
     moved = moves.select(*ends).where("X is not null or Y is not null")
     moved = moved.groupBy(moved.columns).agg(F.count("*").alias("m"))
     return unmoved.unionByName(moved)
+
+
+def _ends(rule: Agreement, prefix: str, there: Expr) -> list[Expr]:
+    """X and A of a row as structs; null if it is not there."""
+    cells = rule.side(prefix)
+    sides = [F.struct(*cells[: len(rule.x)] or [F.lit(0).alias("x")])]
+    sides += [F.struct(cells[-1].alias("a"))] if rule.right else []
+    return [F.when(there, side) for side in sides]
 
 
 def _counted(rule: Agreement, transitions: DataFrame) -> DataFrame:
@@ -115,7 +134,7 @@ def _difference(frame: DataFrame, totals: dict[str, Expr]) -> DataFrame:
 
 
 def change_of_inclusion(
-    rule: Inclusion, state: DataFrame, left: DataFrame | None, right: DataFrame | None, many: bool
+    number: int, rule: Inclusion, state: DataFrame, left: DataFrame | None, right: DataFrame | None, many: bool
 ) -> Change:
     """From (X, l, r): how many left and right rows have a value. `left` and `right`: the moves of both tables."""
     signed = []
@@ -136,7 +155,7 @@ def change_of_inclusion(
     missing = values.select(
         *rule.columns, "l", (F.col("r") == 0).alias("before"), (F.col("r") + F.col("dr") == 0).alias("after")
     )
-    return Change(change, _missing_rows(rule, missing, left))
+    return Change(change, {number: _missing_rows(rule, missing, left)})
 
 
 def _missing_rows(rule: Inclusion, missing: DataFrame, left: DataFrame | None) -> DataFrame:
@@ -170,11 +189,9 @@ def _sum(condition: Expr) -> Expr:
 # --- rules about single rows ----------------------------------------------------------------------------------
 
 
-def change_of_rows(item: CheckedRule, schema: Schema, moves: DataFrame) -> Change:
-    """Of a rule about single rows: there is no state."""
+def change_of_rows(item: CheckedRule, schema: Schema, moves: DataFrame) -> DataFrame:
+    """One row: violations added and removed, of a rule about single rows."""
     tested = with_violates(item, schema, moves, ("old_", "new_"))
     was, is_ = F.col("existed") & F.col("old_violates"), F.col("remains") & F.col("new_violates")
     added, removed = F.count_if(is_ & ~was), F.count_if(was & ~is_)
-    return Change(
-        None, tested.agg(added.cast("decimal(38,0)").alias("added"), removed.cast("decimal(38,0)").alias("removed"))
-    )
+    return tested.agg(added.cast("decimal(38,0)").alias("added"), removed.cast("decimal(38,0)").alias("removed"))

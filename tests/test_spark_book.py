@@ -1,0 +1,162 @@
+"""The rulebook on Spark tells what the definition says, as the rulebook in the process does.
+
+Random rules of every kind, null policies, filters, changes and numbers of partitions; `make test-long` runs many, and
+HOLDFAST_SPARK=connect runs them through Spark Connect.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import holdfast as hf
+from holdfast.rules.predicate import Compare
+from holdfast.rules.rule import Ind, conjunction_text
+from holdfast.rules.rulefile import RuleEntry
+from holdfast.table.kind import Kind
+from tests import laws, naive
+from tests import strategies as hs
+from tests.conftest import CASES
+
+pytestmark = pytest.mark.spark
+ID = laws.ID
+FEW = settings(
+    max_examples=CASES // 100 if CASES else 3,
+    suppress_health_check=[*HealthCheck],
+    deadline=None,
+    derandomize=not CASES,
+)
+
+
+def in_spark(spark, table: pa.Table, partitions: int):
+    return spark.createDataFrame(table).repartition(partitions)
+
+
+def is_exact(rule, schemas) -> bool:
+    """Spark cannot compare a decimal with a float in an inclusion."""
+    if not isinstance(rule, Ind):
+        return True
+    pairs = zip(rule.left, rule.right, strict=True)
+    kinds = [{schemas["left"].column(a).kind, schemas["right"].column(b).kind} for a, b in pairs]
+    return not any(kind == {Kind.DECIMAL, Kind.FLOAT} for kind in kinds)
+
+
+@st.composite
+def stories(draw: st.DrawFn, *, keyed: bool):
+    """Two tables under change, and rules of every kind about them."""
+    schemas = {name: draw(hs.schemas(most=3)) for name in ("left", "right")}
+    told = {
+        name: laws.story(schema, draw(hs.rows_of(schema, 6)), draw(hs.histories(schema, 2)), keyed=keyed)
+        for name, schema in schemas.items()
+    }
+    made = [draw(hs.pair_rules(schemas["left"])) for _ in range(3)] + [draw(hs.dcs(schemas["left"]))]
+    inclusion = draw(hs.inclusions(schemas["left"], schemas["right"]))
+    made += [inclusion] if inclusion is not None and is_exact(inclusion, schemas) else []
+    entries = []
+    for i, rule in enumerate(made):
+        where = draw(st.one_of(st.just(frozenset()), hs.one_row_filters(schemas["left"])))
+        text = rule.as_written if isinstance(rule, Ind) else f"left: {rule.as_written}"
+        fields = {"id": f"r{i}", "rule": text, "nulls": draw(st.sampled_from(hs.POLICIES))}
+        if where and not (isinstance(rule, Ind) and mixes(where, schemas["left"])):
+            fields["filter"] = conjunction_text(where)
+        entries.append(RuleEntry.model_validate(fields))
+    return told, entries, draw(st.integers(1, 8)), draw(st.booleans())
+
+
+def mixes(where, schema) -> bool:
+    kinds = [{schema.column(cell.column).kind for cell in p.cells} for p in where if isinstance(p, Compare)]
+    return any(kind == {Kind.DECIMAL, Kind.FLOAT} for kind in kinds)
+
+
+def expected(entry: RuleEntry, rows: dict[str, list]) -> list:
+    """The violations by the rows' keys, or by their positions."""
+    rule, left = entry.value, rows["left"]
+    found = naive.violations(rule, rows if isinstance(rule, Ind) else left, entry.nulls, entry.predicates)
+    name = [row.get(ID, i) for i, row in enumerate(left)]
+    return sorted((name[p[0]], name[p[1]]) if isinstance(p, tuple) else (name[p],) for p in found)
+
+
+def listed(frame) -> list:
+    return sorted(tuple(row) for row in frame.collect())
+
+
+def as_frames(spark, change: hf.Change, partitions: int) -> hf.Change:
+    """The change as DataFrames: a row that keeps its key is updated."""
+    before, after = change.updates or (None, None)
+    gone, came = ([t for t in some if t is not None] for some in ((change.deletes, before), (change.inserts, after)))
+    made = [in_spark(spark, pa.concat_tables(some), partitions) if some else None for some in (came, gone)]
+    return hf.Change(inserts=made[0], deletes=made[1], table=change.table)
+
+
+def follows_the_definition(spark, case, *, keyed: bool) -> None:
+    told, entries, partitions, with_frames = case
+    place = Path(tempfile.mkdtemp())
+    try:
+        frames = {n: in_spark(spark, laws.to_table(t.schema, t.base), partitions) for n, t in told.items()}
+        key = ID if keyed else None
+        book = hf.Rulebook.create(place / "book", frames, key=key, rules=entries, on="spark")
+        rows = {name: t.base for name, t in told.items()}
+        before = {e.id: expected(e, rows) for e in entries}
+        assert {e.id: book.count_violations(e.id) for e in entries} == {i: len(v) for i, v in before.items()}
+        for step in range(max(len(t.changes) for t in told.values())):
+            batch = []
+            for name, t in told.items():
+                if step < len(t.changes):
+                    change = t.changes[step]
+                    change = hf.Change(change.inserts, change.deletes, change.updates, name)
+                    batch.append(as_frames(spark, change, partitions) if with_frames else change)
+                    rows[name] = t.states[step]
+            out = book.apply(batch)
+            before = {e.id: agrees(book, out, e, before[e.id], expected(e, rows), keyed) for e in entries}
+            if step == 0:
+                book.close()
+                book = hf.Rulebook.open(place / "book")
+        book.compact()
+        assert all(listed_or_counted(book.violations(e.id), keyed) == told_of(before[e.id], keyed) for e in entries)
+        for name in rows:
+            assert book.count(name) == book.table(name).count() == len(rows[name])
+        book.close()
+    finally:
+        shutil.rmtree(place)
+
+
+def listed_or_counted(frame, keyed: bool):
+    return listed(frame) if keyed else frame.count()
+
+
+def told_of(violations: list, keyed: bool):
+    return violations if keyed else len(violations)
+
+
+def agrees(book, out, entry: RuleEntry, before: list, now: list, keyed: bool) -> list:
+    """Counts and lists of one rule after a batch. Without a key, an update is a delete and an insert."""
+    rule, changes = entry.id, out.violations
+    assert book.count_violations(rule) == len(now), entry
+    if keyed:
+        added, removed = sorted(set(now) - set(before)), sorted(set(before) - set(now))
+        assert (changes.count_added(rule), changes.count_removed(rule)) == (len(added), len(removed)), entry
+        assert listed(changes.added(rule)) == added, entry
+        assert listed(changes.removed(rule)) == removed, entry
+    else:
+        assert changes.count_added(rule) - changes.count_removed(rule) == len(now) - len(before)
+        assert changes.added(rule).count() == changes.count_added(rule)
+        assert changes.removed(rule).count() == changes.count_removed(rule)
+    return now
+
+
+@given(case=stories(keyed=True))
+@FEW
+def test_spark_follows_the_definition(spark, case):
+    follows_the_definition(spark, case, keyed=True)
+
+
+@given(case=stories(keyed=False))
+@FEW
+def test_spark_follows_the_definition_without_a_key(spark, case):
+    follows_the_definition(spark, case, keyed=False)
