@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import reduce
+from operator import or_
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -16,14 +18,12 @@ from holdfast.rules.rulefile import RuleEntry, Rules, as_entry, entries_of
 from holdfast.rules.sentence import standing
 from holdfast.spark.agreement import Agreement
 from holdfast.spark.frames import frames_of, settled
-from holdfast.spark.groups import shared_groups
+from holdfast.spark.groups import shared_groups, violations_of_groups
 from holdfast.spark.inclusion import Inclusion
 from holdfast.spark.listing import ID, RowNames, violates, violations_of, with_violates, without_partner
 from holdfast.spark.pair_tasks import PairSearch
 from holdfast.spark.pair_tiles import TiledSearch
 from holdfast.spark.plan import PlannedRule, planned
-from holdfast.spark.session import cores_of
-from holdfast.spark.state_files import union
 from holdfast.table.options import Choices, TableOptions
 from holdfast.table.schema import Schema
 from holdfast.violations.detect import CheckedRule
@@ -36,24 +36,21 @@ if TYPE_CHECKING:
 Tables = dict[str, "DataFrame"]
 
 
-def count_all(rules: list[PlannedRule], tables: Tables, options: Mapping[str, TableOptions], cores: int) -> list[int]:
-    """The number of violations of each rule."""
-    counts = {rule.number: 0 for rule in rules}
-    parts = [*_aggregates(rules, tables, options)]
-    for row in union(parts).collect() if parts else ():
-        counts[row["rule"]] = int(row["violations"])
+def count_all(rules: list[PlannedRule], tables: Tables, options: Mapping[str, TableOptions]) -> list[int]:
+    """The number of violations of each rule. One query for all but those that are searched in tiles."""
+    agreements = {rule.number: rule.way for rule in rules if isinstance(rule.way, Agreement)}
+    shared = shared_groups(agreements, tables.__getitem__)
+    grouped = [(groups, groups.that_repeat(tables[groups.left_side.table])) for groups in shared]
+    counts = violations_of_groups(grouped, _aggregates(rules, tables, options))
     for rule in rules:
         if isinstance(rule.way, PairSearch):
-            found = TiledSearch(rule.way, tables[rule.table], cores).counts().agg(F.sum("violations")).collect()
+            found = TiledSearch(rule.way, tables[rule.table]).counts().agg(F.sum("violations")).collect()
             counts[rule.number] = int(found[0][0] or 0)
     return [counts[rule.number] for rule in rules]
 
 
 def _aggregates(rules: list[PlannedRule], tables: Tables, options: Mapping[str, TableOptions]) -> Iterator[DataFrame]:
-    """(rule, violations) of all rules but those that are searched in tiles."""
-    agreements = {rule.number: rule.way for rule in rules if isinstance(rule.way, Agreement)}
-    for groups in shared_groups(agreements, tables.__getitem__):
-        yield groups.violations(groups.of_rows(tables[groups.left_side.table]))
+    """(rule, violations) of foreign keys and rules about single rows."""
     for rule in rules:
         if isinstance(rule.way, Inclusion):
             sides = tables[rule.table], tables[rule.way.rule.right_table]
@@ -67,14 +64,12 @@ def _aggregates(rules: list[PlannedRule], tables: Tables, options: Mapping[str, 
 def _row_rules(items: Mapping[int, CheckedRule], schema: Schema, rows: DataFrame) -> Iterator[DataFrame]:
     """(rule, violations) of rules about single rows: one scan for all that Spark can test."""
     tests = {number: violates(item, schema) for number, item in items.items()}
-    counts = [_count(F.count_if(test)).alias(f"v{number}") for number, test in tests.items() if test is not None]
-    if counts:
-        told = [
-            F.struct(F.lit(number).alias("rule"), F.col(f"v{number}").alias("violations"))
-            for number, test in tests.items()
-            if test is not None
-        ]
-        yield rows.agg(*counts).select(F.inline(F.array(*told)))
+    exact = {number: test for number, test in tests.items() if test is not None}
+    if exact:
+        violating = rows.where(reduce(or_, exact.values()))  # which Spark may push down to the files
+        counts = [_count(F.count_if(test)).alias(f"v{number}") for number, test in exact.items()]
+        told = [F.struct(F.lit(n).alias("rule"), F.col(f"v{n}").alias("violations")) for n in exact]
+        yield violating.agg(*counts).select(F.inline(F.array(*told)))
     for number, test in tests.items():
         if test is None:
             found = with_violates(items[number], schema, rows).where("violates")
@@ -109,8 +104,7 @@ class SparkFound:
         checked = [CheckedRule(entry.value, entry.nulls, entry.predicates) for entry in entries]
         self._names = RuleNames(checked, [entry.id for entry in entries], options)
         self._rules = planned(checked, {name: table.schema for name, table in options.items()})
-        self._cores = cores_of(spark)
-        self._counts = count_all(self._rules, tables, options, self._cores)
+        self._counts = count_all(self._rules, tables, options)
         self._rows: dict[str, int] = {}
 
     def count(self, rule: str | Rule) -> int:
@@ -121,7 +115,7 @@ class SparkFound:
         """t and s of the violating pairs, by key, or by row id; only t for rules about rows. Row ids are those of one
         reading of the DataFrame: give a key, if its rows may come in another order next time."""
         asked = self._names.find(rule)
-        found = violations_of(self._rules[asked.number], self._tables, self._options, self._cores)
+        found = violations_of(self._rules[asked.number], self._tables, self._options)
         return found.select(F.col("s").alias("t"), F.col("t").alias("s")) if asked.mirrored else found
 
     def pairs(self, rule: str | Rule, limit: int | None = None) -> pa.Table:

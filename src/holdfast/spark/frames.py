@@ -15,7 +15,7 @@ from holdfast.errors import HoldfastError, SchemaError, shown
 from holdfast.places import are_spark_frames
 from holdfast.table.kind import Kind
 from holdfast.table.options import Choices, TableOptions
-from holdfast.table.schema import Column, Schema, column_of_arrow
+from holdfast.table.schema import Column, Schema, column_of_type_text
 
 if TYPE_CHECKING:
     from pyspark.sql import Column as Expr
@@ -29,6 +29,15 @@ _SPARK_TYPES = {
     Kind.BOOLEAN: "boolean",
     Kind.TEXT: "string",
 }
+_SHORT = 18  # digits of decimals that Spark keeps in 64 bits, and so compares several times faster
+_KINDS = {
+    **dict.fromkeys(("byte", "short", "integer", "long"), Kind.INTEGER),
+    **dict.fromkeys(("float", "double"), Kind.FLOAT),
+    **dict.fromkeys(("timestamp", "timestamp_ntz"), Kind.TIMESTAMP),
+    **dict.fromkeys(("string", "char", "varchar", "void"), Kind.TEXT),
+    "date": Kind.DATE,
+    "boolean": Kind.BOOLEAN,
+}  # by Spark's names of types
 
 
 def frames_of(data: Any) -> dict[str, DataFrame]:
@@ -44,7 +53,19 @@ def frames_of(data: Any) -> dict[str, DataFrame]:
 
 def schema_of(frame: DataFrame) -> Schema:
     """The columns that rules compare. A type that cannot be compared is an error that names the column."""
-    return Schema(tuple(column_of_arrow(field) for field in frame.limit(0).toArrow().schema))
+    return Schema(tuple(_column(field.name, field.dataType) for field in frame.schema.fields))
+
+
+def _column(name: str, type_: Any) -> Column:
+    kind = type_.typeName().partition("(")[0]
+    if kind == "decimal":
+        return column_of_type_text(name, f"decimal({type_.scale})")
+    if kind not in _KINDS:
+        raise SchemaError(
+            f"column {shown(name)} has the type {type_.simpleString()}, which cannot be compared; cast it, or leave it "
+            f"out (columns=, exclude=)"
+        )
+    return Column(name, _KINDS[kind])
 
 
 def settled(frames: Mapping[str, DataFrame], choices: Choices) -> dict[str, tuple[DataFrame, TableOptions]]:
@@ -89,6 +110,8 @@ def _canonical(cell: Expr, column: Column, type_: Any) -> Expr:
         return F.make_timestamp(*parts, F.date_part(F.lit("SECOND"), cell), F.lit("UTC"))
     if column.kind is Kind.FLOAT:
         return cell.cast("double") + F.lit(0.0)  # -0.0 + 0.0 = 0.0
+    if column.kind is Kind.DECIMAL and type_.typeName() == "decimal" and type_.precision <= _SHORT:
+        return cell.cast(f"decimal({_SHORT},{column.scale})")
     return cell.cast(spark_type(column))
 
 

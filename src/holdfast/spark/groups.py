@@ -9,21 +9,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from pyspark.sql import functions as F
 
 from holdfast.rules.nulls import Nulls
-from holdfast.spark.agreement import Agreement, LeftSide, pairs_of
+from holdfast.spark.agreement import Agreement, LeftSide
+from holdfast.spark.agreement import pairs_of as wide_pairs_of
 from holdfast.spark.frames import all_of, same
+from holdfast.spark.state_files import union
 
 if TYPE_CHECKING:
     from pyspark.sql import Column as Expr
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, Row
 
 GROUPS = "groups-"  # begins the names of their states
-_SAMPLE = 100_000  # rows, to see which right sides the left side nearly determines
-_FEW_MORE = 1.1  # groups, as a factor
+LARGE = 3_000_000_000  # rows of a group, whose pairs 64 bits can count
+_ONE_IN = 61  # values of a left side that are looked at before its groups are planned
+_ENOUGH = 100  # such values, to say that they rarely repeat
+_MOST_SENT = 500_000  # values that are sent to every worker
+_FIRST = 20_000  # rows that are looked at before that
+_FEW_DIFFER = 0.1  # values of X for which a right side may differ, if it is to share the groups
 
 
 @dataclass(frozen=True)
@@ -33,6 +39,7 @@ class Groups:
     left_side: LeftSide
     rights: tuple[str, ...]
     rules: Mapping[int, Agreement]
+    rarely_repeats: bool = False  # nearly every row has an X of its own
 
     @property
     def name(self) -> str:
@@ -48,29 +55,46 @@ class Groups:
         members = rows.where(self.left_side.is_member()).select(self.columns)
         return members.groupBy(self.columns).agg(F.count("*").alias("n"))
 
-    def violations(self, groups: DataFrame) -> DataFrame:
-        """(rule, violations): the number of violating ordered pairs of each rule."""
+    def that_repeat(self, rows: DataFrame) -> DataFrame:
+        """The groups of those X that several rows have, which is what violations need. Where few do, the right sides
+        of the other rows are not even shuffled."""
+        if not self.rarely_repeats or not self.rights:
+            return self.of_rows(rows)
+        members = rows.where(self.left_side.is_member()).select(self.columns)
+        names = [f"x{i}" for i in range(len(self.left_side.cells))]
+        counted = members.groupBy(*self.left_side.cells).agg(F.count("*").alias("n"))
+        repeated = counted.where("n > 1").select(*self.left_side.cells).toDF(*names)
+        chosen = members.join(F.broadcast(repeated), same(self.left_side.cells, names), "left_semi")
+        return chosen.groupBy(self.columns).agg(F.count("*").alias("n"))
+
+    def violations(self, groups: DataFrame, *, wide: bool = False) -> DataFrame:
+        """(rule, violations): the number of violating ordered pairs of each rule. Numbers of 64 bits are a third faster
+        than decimals: without `wide`, the answer is null if a group is too large for them."""
         sets = sorted({self._set(rule) for rule in self.rules.values()})
         counted = self._by_set(self._suspicious(groups) if len(sets) > 1 else groups, sets)
-        x, totals = [*self.left_side.cells, "set"], []
-        for number, rule in self.rules.items():
-            mine = F.col("set") == self._set(rule)
-            agrees = rule.agrees(F.col(rule.right)) if rule.right else F.lit(False)
-            of_rule = mine & rule.counts()
-            totals.append(F.sum(F.when(of_rule, F.col("n"))).alias(f"n{number}"))
-            totals.append(F.sum(F.when(of_rule & agrees, pairs_of("n"))).alias(f"agreeing{number}"))
-        by_x = counted.groupBy(x).agg(*totals) if self.rights else counted.select(*self._of_lone_key())
-        columns = []
+        by_x = counted.groupBy(*self.left_side.cells, "set").agg(*self._totals(wide)) if self.rights else counted
+        columns, told = [], []
         for number in self.rules:
-            differing = pairs_of(f"n{number}") - F.coalesce(F.col(f"agreeing{number}"), F.lit(0))
-            columns.append(F.coalesce(F.sum(differing), F.lit(0)).cast("decimal(38,0)").alias(f"v{number}"))
-        told = [F.struct(F.lit(n).alias("rule"), F.col(f"v{n}").alias("violations")) for n in self.rules]
+            n = f"n{number}" if self.rights else "n"
+            agreeing = F.coalesce(F.col(f"agreeing{number}"), F.lit(0)) if self.rights else F.lit(0)
+            differing = (wide_pairs_of(n) if wide else _pairs_of(n)) - agreeing
+            total = F.coalesce(F.sum(differing.cast("decimal(38,0)")), F.lit(0)).cast("decimal(38,0)")
+            columns.append(
+                F.when(F.coalesce(F.max(n), F.lit(0)) <= (2**63 - 1 if wide else LARGE), total).alias(f"v{number}")
+            )
+            told.append(F.struct(F.lit(number).alias("rule"), F.col(f"v{number}").alias("violations")))
         return by_x.agg(*columns).select(F.inline(F.array(*told)))
 
-    def _of_lone_key(self) -> list[Expr]:
-        """n of each group of X, for keys: nothing agrees."""
-        names = [(f"n{number}", f"agreeing{number}") for number in self.rules]
-        return [column for n, agreeing in names for column in (F.col("n").alias(n), F.lit(None).alias(agreeing))]
+    def _totals(self, wide: bool) -> list[Expr]:
+        """For each rule, the rows of a group of X, and the pairs among them that agree on A."""
+        totals = []
+        for number, rule in self.rules.items():
+            mine = (F.col("set") == self._set(rule)) & rule.counts()
+            agrees = rule.agrees(F.col(rule.right)) if rule.right else F.lit(False)
+            pairs = F.when(mine & agrees, wide_pairs_of("n") if wide else _pairs_of("n"))
+            totals.append(F.sum(F.when(mine, F.col("n"))).alias(f"n{number}"))
+            totals.append((F.sum(pairs) if wide else F.try_sum(pairs)).alias(f"agreeing{number}"))
+        return totals
 
     def _set(self, rule: Agreement) -> int:
         """The number of Spark's grouping set with X and the right side of a rule."""
@@ -90,7 +114,7 @@ class Groups:
 
     def _suspicious(self, groups: DataFrame) -> DataFrame:
         """The groups of those X for which a rule may be violated: with several groups or, for a key, rows."""
-        if not self.left_side.cells:
+        if not self.left_side.cells or self.rarely_repeats:
             return groups
         lonely = [rule.right for rule in self.rules.values() if rule.nulls is Nulls.DISTINCT and rule.right]
         may = F.col("groups") > 1
@@ -107,11 +131,29 @@ class Groups:
         return groups.join(wanted, same(self.left_side.cells, names), "left_semi")
 
 
+def _pairs_of(column: str) -> Expr:
+    """n(n-1) in 64 bits; null for n < 2, which sums ignore, and for large groups."""
+    n = F.col(column)
+    return F.when((n > 1) & (n <= LARGE), n * (n - 1))
+
+
+def violations_of_groups(given: Iterable[tuple[Groups, DataFrame]], others: Iterable[DataFrame] = ()) -> dict[int, int]:
+    """The number of violations of each rule, from its groups; `others` are more parts (rule, violations) of the one
+    query."""
+    pairs = [*given]
+    parts = [*(groups.violations(frame) for groups, frame in pairs), *others]
+    found = {row["rule"]: row["violations"] for row in union(parts).collect()} if parts else {}
+    large = [(groups, frame) for groups, frame in pairs if any(found[number] is None for number in groups.rules)]
+    for groups, frame in large:
+        found |= {row["rule"]: row["violations"] for row in groups.violations(frame, wide=True).collect()}
+    return {number: int(count) for number, count in found.items()}
+
+
 def shared_groups(
     rules: Mapping[int, Agreement], rows_of: Callable[[str], DataFrame], given: Iterable[Groups] = ()
 ) -> list[Groups]:
     """The groups that serve all rules: the `given` ones as far as they do, then new ones. `rows_of` gives the rows of a
-    table, of which a sample is looked at where the rules with one left side have several right sides."""
+    table, of which a sample is looked at for new groups with right sides."""
     made, waiting = [], dict(rules)
     for groups in given:
         mine = {
@@ -124,28 +166,82 @@ def shared_groups(
     by_left: dict[LeftSide, dict[int, Agreement]] = {}
     for number, rule in waiting.items():
         by_left.setdefault(rule.left_side, {})[number] = rule
-    for left_side, mine in by_left.items():
-        made += _new_groups(left_side, mine, rows_of)
+    rights = {left: _rights(mine.values()) for left, mine in by_left.items()}
+    seen = _looked_at({left: some for left, some in rights.items() if some and left.cells}, rows_of)
+    for left, mine in by_left.items():
+        made += _new_groups(left, mine, rights[left], seen.get(left, _Seen(False, rights[left])))
     return made
 
 
-def _new_groups(left_side: LeftSide, rules: dict[int, Agreement], rows_of: Callable[[str], DataFrame]) -> list[Groups]:
-    rights = sorted({rule.right for rule in rules.values() if rule.right}, key=lambda cell: int(cell[1:]))
-    near = _nearly_determined(left_side, rights, rows_of) if len(rights) > 1 else rights
-    chosen = [tuple(near), *((cell,) for cell in rights if cell not in near)]
+def _rights(rules: Iterable[Agreement]) -> list[str]:
+    return sorted({rule.right for rule in rules if rule.right}, key=lambda cell: int(cell[1:]))
+
+
+def _new_groups(left: LeftSide, rules: dict[int, Agreement], rights: list[str], seen: _Seen) -> list[Groups]:
+    together = rights if seen.rarely_repeats else seen.determined
+    chosen = [tuple(together), *((cell,) for cell in rights if cell not in together)]
     chosen = [some for some in chosen if some] or [()]
     made = []
     for i, some in enumerate(chosen):
         mine = {n: r for n, r in rules.items() if r.right in some or (r.right is None and i == 0)}
-        made.append(Groups(left_side, some, mine))
+        made.append(Groups(left, some, mine, seen.rarely_repeats))
     return made
 
 
-def _nearly_determined(left_side: LeftSide, rights: list[str], rows_of: Callable[[str], DataFrame]) -> list[str]:
-    """The right sides that hardly add groups to those of X, in the first rows of the table."""
-    sample = rows_of(left_side.table).where(left_side.is_member()).limit(_SAMPLE)
-    x = [F.lit(0), *map(F.col, left_side.cells)]
-    counts = [F.approx_count_distinct(F.xxhash64(*x)).alias("x")]
-    counts += [F.approx_count_distinct(F.xxhash64(*x, F.col(cell)), 0.02).alias(cell) for cell in rights]
-    (row,) = sample.agg(*counts).collect()
-    return [cell for cell in rights if row[cell] <= _FEW_MORE * row["x"] + 8]
+class _Seen(NamedTuple):
+    """What a sample says about a left side: whether its values rarely repeat, and the right sides that hardly add
+    groups."""
+
+    rarely_repeats: bool
+    determined: list[str]
+
+
+def _looked_at(rights: Mapping[LeftSide, list[str]], rows_of: Callable[[str], DataFrame]) -> dict[LeftSide, _Seen]:
+    """Looks at the first rows. Where hardly any value of a left side repeats there, at all rows of some of its values,
+    those with certain hashes: a scan of its columns."""
+
+    def members(left: LeftSide) -> DataFrame:
+        return rows_of(left.table).where(left.is_member())
+
+    def with_some_values(left: LeftSide) -> DataFrame:
+        return members(left).where(F.pmod(F.xxhash64(*left.cells), F.lit(_ONE_IN)) == 0)
+
+    first = _repetition({left: (members(left).limit(_FIRST), some) for left, some in rights.items()})
+    unclear = {left: some for left, some in rights.items() if _rarely_repeats(first[left])}
+    every = _repetition({left: (with_some_values(left), some) for left, some in unclear.items()})
+    return {
+        left: _judged(every.get(left, first[left]), some, rarely=left in every and _is_for_broadcast(every[left]))
+        for left, some in rights.items()
+    }
+
+
+def _rarely_repeats(row: Row) -> bool:
+    return bool(row["repeated"] * 10 <= row["groups"])
+
+
+def _is_for_broadcast(row: Row) -> bool:
+    enough = row["groups"] >= _ENOUGH and row["repeated"] * _ONE_IN <= _MOST_SENT
+    return bool(enough and _rarely_repeats(row))
+
+
+def _repetition(samples: Mapping[LeftSide, tuple[DataFrame, list[str]]]) -> dict[LeftSide, Row]:
+    """For each left side, how many values a sample has, how many of them repeat, and for how many the right sides
+    differ: d0, d1, ..."""
+    most, parts = max((len(some) for _, some in samples.values()), default=0), []
+    for i, (left, (sample, some)) in enumerate(samples.items()):
+        hashed = sample.select(F.xxhash64(*left.cells).alias("x"), *(F.xxhash64(c).alias(c) for c in some))
+        bounds = [bound for k, c in enumerate(some) for bound in (F.min(c).alias(f"l{k}"), F.max(c).alias(f"m{k}"))]
+        by_x = hashed.groupBy("x").agg(F.count("*").alias("n"), *bounds)
+        differ = [
+            (F.count_if(F.col(f"l{k}") != F.col(f"m{k}")) if k < len(some) else F.lit(0)).cast("bigint").alias(f"d{k}")
+            for k in range(most)
+        ]
+        repeated = F.count_if(F.col("n") > 1).alias("repeated")
+        parts.append(by_x.agg(F.lit(i).alias("left"), F.count("*").alias("groups"), repeated, *differ))
+    rows = {row["left"]: row for row in union(parts).collect()} if parts else {}
+    return {left: rows[i] for i, left in enumerate(samples)}
+
+
+def _judged(row: Row, rights: list[str], *, rarely: bool) -> _Seen:
+    allowed = row["groups"] * _FEW_DIFFER
+    return _Seen(rarely, [cell for k, cell in enumerate(rights) if row[f"d{k}"] <= allowed])

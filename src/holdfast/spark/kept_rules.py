@@ -14,14 +14,13 @@ from holdfast.rules.rule import conjunction_text
 from holdfast.spark.agreement import Agreement
 from holdfast.spark.batch_listing import changed_missing, changed_pairs, changed_rows
 from holdfast.spark.check import count_all
-from holdfast.spark.groups import GROUPS, Groups, shared_groups
+from holdfast.spark.groups import GROUPS, Groups, shared_groups, violations_of_groups
 from holdfast.spark.inclusion import Inclusion, summed
 from holdfast.spark.listing import ID, violations_of
 from holdfast.spark.pair_change import PairChange
 from holdfast.spark.pair_tasks import PairSearch
 from holdfast.spark.plan import PlannedRule, planned
 from holdfast.spark.rows import SparkRows, rows_state
-from holdfast.spark.session import cores_of
 from holdfast.spark.state_files import StateFiles, union
 from holdfast.spark.upkeep import Change, change_of_groups, change_of_inclusion, change_of_rows, total
 from holdfast.table.options import TableOptions
@@ -51,10 +50,6 @@ class KeptRules:
     @cached_property
     def planned(self) -> list[PlannedRule]:
         return planned(self.checked, {name: table.schema for name, table in self.options.items()})
-
-    @cached_property
-    def _cores(self) -> int:
-        return cores_of(self.files.spark)
 
     def rows(self, table: str) -> SparkRows:
         return SparkRows(self.files, table, self.options[table])
@@ -104,14 +99,15 @@ class KeptRules:
 
     def counts(self) -> list[int]:
         """The number of violations of each rule; from its state, if it has one."""
-        filed = [g.violations(total(self.files.read(g.name), g.columns)) for g in self.groups]
+        grouped = [(g, total(self.files.read(g.name), g.columns)) for g in self.groups]
+        missing = []
         for name, (number, way) in self.inclusions.items():
             found = way.violations(summed(self.files.read(name), way.columns))
-            filed.append(found.select(F.lit(number).alias("rule"), "violations"))
-        counted = {row["rule"]: int(row["violations"]) for row in union(filed).collect()} if filed else {}
+            missing.append(found.select(F.lit(number).alias("rule"), "violations"))
+        counted = violations_of_groups(grouped, missing)
         others = [rule for rule in self.planned if rule.number not in counted]
         if others:
-            found_others = count_all(others, self.tables(), self.options, self._cores)
+            found_others = count_all(others, self.tables(), self.options)
             counted |= {rule.number: n for rule, n in zip(others, found_others, strict=True)}
         return [counted[rule.number] for rule in self.planned]
 
@@ -175,7 +171,7 @@ class KeptRules:
 
     def violations(self, number: int) -> DataFrame:
         """The current violations of a rule."""
-        return violations_of(self.planned[number], self.tables(), dict(self.options), self._cores)
+        return violations_of(self.planned[number], self.tables(), dict(self.options))
 
     def changed(self, number: int, what: str, moves: Mapping[str, Moves]) -> DataFrame:
         """The violations of a rule that a batch adds or removes; these are the states before it."""

@@ -61,9 +61,7 @@ class RowNames:
         return frame.select(self.joined("t"), self.joined("s"))
 
 
-def violations_of(
-    rule: PlannedRule, tables: dict[str, DataFrame], options: dict[str, TableOptions], cores: int
-) -> DataFrame:
+def violations_of(rule: PlannedRule, tables: dict[str, DataFrame], options: dict[str, TableOptions]) -> DataFrame:
     """t and s of each violating pair of a rule as it is written; only t for rules about single rows."""
     rows, names = tables[rule.table], RowNames.of(options[rule.table])
     if isinstance(rule.way, Agreement):
@@ -71,7 +69,7 @@ def violations_of(
     if isinstance(rule.way, Inclusion):
         return without_partner(rule.way, rows, tables[rule.way.rule.right_table], names)
     if isinstance(rule.way, PairSearch):
-        return names.pairs(TiledSearch(rule.way, rows, cores).pairs(list(names.cells), list(names.types)))
+        return names.pairs(TiledSearch(rule.way, rows).pairs(list(names.cells), list(names.types)))
     return with_violates(rule.item, options[rule.table].schema, rows).where("violates").select(named_t(names))
 
 
@@ -102,7 +100,7 @@ def _disagreeing(rule: Agreement, rows: DataFrame, names: RowNames) -> DataFrame
 def without_partner(rule: Inclusion, left: DataFrame, right: DataFrame, names: RowNames) -> DataFrame:
     """The left rows whose values no right row has."""
     mine = left.where(rule.is_member(left=True)).select(*rule.values(left=True), *names.parts("t"))
-    theirs = right.where(rule.is_member(left=False)).select(*rule.values(left=False)).distinct()
+    theirs = right.where(rule.is_member(left=False)).select(*rule.values(left=False))
     theirs = theirs.toDF(*(f"y{i}" for i in range(len(rule.columns))))
     equal = [F.col(a) == F.col(b) for a, b in zip(rule.columns, theirs.columns, strict=True)]
     return mine.join(theirs, equal, "left_anti").select(names.joined("t"))

@@ -19,6 +19,7 @@ from holdfast.rules.predicate import Compare
 from holdfast.rules.rule import as_dc
 from holdfast.spark.pair_tasks import COUNT, PairSearch, S, T, TileTask
 from holdfast.spark.predicates import are_exact, common
+from holdfast.spark.session import cores_of
 from holdfast.spark.tiles import BLOCKS, ROWS_PER_TILE, SLOTS, BlockTiles, Bounds, HashTiles, distinct_edges
 from holdfast.table.kind import Kind
 
@@ -43,7 +44,10 @@ class TiledSearch:
 
     search: PairSearch
     rows: DataFrame
-    cores: int
+
+    @cached_property
+    def cores(self) -> int:
+        return cores_of(self.rows.sparkSession)
 
     def counts(self) -> DataFrame:
         """Numbers of violations, to be summed."""
@@ -54,7 +58,7 @@ class TiledSearch:
         sent = [f"k{i}" for i in range(len(names))]
         rows = self.rows.select("*", *(F.col(n).alias(k) for n, k in zip(names, sent, strict=True)))
         schema = ", ".join(f"{side}{i} {type_}" for side in "ts" for i, type_ in enumerate(types))
-        return TiledSearch(self.search, rows, self.cores)._searched(sent, lists=True, schema=schema)
+        return TiledSearch(self.search, rows)._searched(sent, lists=True, schema=schema)
 
     def _searched(self, names: list[str], *, lists: bool, schema: str) -> DataFrame:
         columns = ["id", *names, *(f"c{i}" for i in self.search.columns)]

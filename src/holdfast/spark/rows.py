@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from holdfast.spark.frames import cells, places, same
+from holdfast.spark.frames import cells, places, same, spark_type
 from holdfast.spark.listing import ID
 from holdfast.spark.state_files import StateFiles
 from holdfast.table.options import TableOptions
@@ -49,7 +49,9 @@ class SparkRows:
     def first(self, frame: DataFrame) -> DataFrame:
         """The first images, of a frame of cells."""
         ids = [] if self.options.key else [F.monotonically_increasing_id().alias(ID)]
-        return frame.select(*ids, *cells(self.options.schema), *_signed(0, 1))
+        columns = self.options.schema.columns
+        values = [F.col(f"c{i}").cast(spark_type(column)).alias(f"c{i}") for i, column in enumerate(columns)]
+        return frame.select(*ids, *values, *_signed(0, 1))
 
     def current(self) -> DataFrame:
         """The images that count: with the columns `v`, cells, and the id if there is no key."""
