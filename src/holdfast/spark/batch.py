@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
 from holdfast.spark.events import Events, events_by_table
+from holdfast.spark.jobs import described, together
 from holdfast.spark.kept_rules import KeptRules, Moves
 from holdfast.spark.moves import Net, counts, good_events
 from holdfast.spark.rows import MANY, SparkRows, rows_state
@@ -85,13 +87,18 @@ class _TableEffect:
 def write_changes(files: StateFiles, rules: KeptRules, effect: NetEffect, version: int) -> dict[int, tuple[int, int]]:
     """Adds the pieces of a batch to the states. Returns how many violations of each rule it added and removed."""
     changes = rules.changes(effect.moves)
-    counted = rules.added_and_removed(changes.values())
-    for name, change in changes.items():
-        if change.state is not None:
-            files.append(name, change.state, version)
+    pieces = {name: change.state for name, change in changes.items() if change.state is not None}
     for table, moves in effect.moves.items():
         if moves.count:
-            files.append(rows_state(table), rules.rows(table).changed(moves.frame, version), version)
+            pieces[rows_state(table)] = rules.rows(table).changed(moves.frame, version)
+    counted: dict[int, tuple[int, int]] = {}
+
+    def count() -> None:
+        with described(files.spark, "violations added and removed"):
+            counted.update(rules.added_and_removed(changes.values()))
+
+    writes: list[Callable[[], None]] = [partial(files.append, name, piece, version) for name, piece in pieces.items()]
+    together(files.spark, [count, *writes])
     return counted
 
 

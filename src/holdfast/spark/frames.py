@@ -137,8 +137,8 @@ def named(frame: DataFrame, schema: Schema) -> DataFrame:
 
 def same(left: Sequence[str], right: Sequence[str]) -> Expr:
     """Whether columns of a joined frame are equal one by one; nulls are equal."""
-    pairs = [F.col(a).eqNullSafe(F.col(b)) for a, b in zip(left, right, strict=True)]
-    return all_of(pairs)
+    pairs = [f"{a} <=> {b}" for a, b in zip(left, right, strict=True)]
+    return F.expr(" and ".join(pairs) or "true")
 
 
 def all_of(conditions: Iterable[Expr]) -> Expr:

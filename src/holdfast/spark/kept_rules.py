@@ -88,14 +88,12 @@ class KeptRules:
 
     def write_states(self, version: int) -> None:
         """Writes the states of rules that have none yet, from the rows."""
-        for groups in self.groups:
-            if groups.name not in self.files.states:
-                rows = self.rows(groups.left_side.table).current()
-                self.files.append(groups.name, groups.of_rows(rows), version)
+        made = {groups.name: groups.of_rows(self.rows(groups.left_side.table).current()) for groups in self.groups}
         for name, (_, way) in self.inclusions.items():
+            made[name] = way.counts(*(self.rows(t).current() for t in (way.rule.left_table, way.rule.right_table)))
+        for name, frame in made.items():
             if name not in self.files.states:
-                left, right = (self.rows(table).current() for table in (way.rule.left_table, way.rule.right_table))
-                self.files.append(name, way.counts(left, right), version)
+                self.files.append(name, frame, version)
 
     def counts(self) -> list[int]:
         """The number of violations of each rule; from its state, if it has one."""

@@ -102,7 +102,7 @@ def local_session(
     settings = _QUIET | {_WAREHOUSE: warehouse, "spark.driver.extraJavaOptions": quiet}
     if master.startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-        fast_start = f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC {quiet}"
+        fast_start = f"-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC {quiet}"
         settings |= _ON_THIS_MACHINE | {"spark.driver.extraJavaOptions": fast_start}
     for name, value in (settings | dict(conf or {})).items():
         builder = builder.config(name, value)

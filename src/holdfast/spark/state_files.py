@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.types import StructType
 
+from holdfast.spark.jobs import described
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
@@ -72,7 +74,8 @@ class StateFiles:
         """Writes a frame as a piece of a state that is not added to it yet."""
         folder = f"{name}/{version:010d}-{secrets.token_hex(6)}"
         path = f"{self.root}/{folder}"
-        frame.write.mode("error").parquet(path)
+        with described(self.spark, f"write {folder}"):
+            frame.write.mode("error").parquet(path)
         self.states.setdefault(name, FiledState(frame.schema.json()))
         listed = self._reader(name).parquet(path).inputFiles()
         return Piece(folder, tuple(sorted(file.rpartition("/")[2] for file in listed)), rows)

@@ -2,19 +2,21 @@
 
 An update keeps its row, and a pair (or row) that violates the rule before and after is neither added nor removed. So
 added = V(after) - K and removed = V(before) - K, where K counts what violates the rule both times. For keys and
-dependencies, K is counted from transitions: m rows moved from the group X with value a to the group Y with value b. Of
+dependencies, K is counted from transitions: m rows moved from the group X with value A to the group Y with value B. Of
 the M rows that moved from X to Y, the pairs that disagreed before and after are M(M-1), minus those that agreed before,
 minus those that agree after, plus those that did both.
+
+Expressions are SQL text here: each operation on a column object is a message to the JVM, and there would be hundreds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from pyspark.sql import functions as F
 
-from holdfast.spark.agreement import Agreement, pairs_of
+from holdfast.rules.nulls import Nulls
+from holdfast.spark.agreement import Agreement
 from holdfast.spark.frames import same
 from holdfast.spark.groups import Groups
 from holdfast.spark.inclusion import Inclusion, summed
@@ -24,8 +26,13 @@ from holdfast.table.schema import Schema
 from holdfast.violations.detect import CheckedRule
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column as Expr
     from pyspark.sql import DataFrame
+
+_PAIRS = "case when m > 1 then cast(m as decimal(18,0)) * (cast(m as decimal(18,0)) - 1) end"
+_DIFFERENCE = (
+    "cast(coalesce(after, 0) - coalesce(both, 0) as decimal(38,0)) as added",
+    "cast(coalesce(before, 0) - coalesce(both, 0) as decimal(38,0)) as removed",
+)
 
 
 class Change(NamedTuple):
@@ -41,30 +48,8 @@ def touched(state: DataFrame, wanted: DataFrame, columns: list[str], many: bool)
     names = [f"wanted{i}" for i in range(len(columns))]
     if not columns:
         return state
-    wanted = wanted.select(columns).toDF(*names).distinct()
+    wanted = wanted.select(columns).toDF(*names)
     return state.join(wanted if many else F.broadcast(wanted), same(columns, names), "left_semi")
-
-
-# --- keys and functional dependencies -------------------------------------------------------------------------
-
-
-def change_of_groups(groups: Groups, state: DataFrame, moves: DataFrame, many: bool) -> Change:
-    """From the groups (X, A, ..., n) of all rows before the batch."""
-    signed = union(_signed(groups.columns, groups.left_side.is_member, moves))
-    before = total(touched(state, signed, list(groups.left_side.cells), many), groups.columns)
-    counts = {n: _counted(rule, _transitions(rule, before, moves)) for n, rule in groups.rules.items()}
-    return Change(total(signed, groups.columns), counts)
-
-
-def _signed(columns: list[str], is_member: Callable[[str], Expr], moves: DataFrame) -> list[DataFrame]:
-    """The rows that leave groups (n = -1) and those that enter them (n = 1)."""
-    ends = (("old_", "existed", -1), ("new_", "remains", 1))
-    return [
-        moves.where(F.col(there) & is_member(prefix)).select(
-            *(F.col(prefix + c).alias(c) for c in columns), F.lit(n).cast("bigint").alias("n")
-        )
-        for prefix, there, n in ends
-    ]
 
 
 def total(groups: DataFrame, columns: list[str]) -> DataFrame:
@@ -72,62 +57,77 @@ def total(groups: DataFrame, columns: list[str]) -> DataFrame:
     return groups.groupBy(columns).agg(F.sum("n").cast("bigint").alias("n")).where("n != 0")
 
 
-def _transitions(rule: Agreement, before: DataFrame, moves: DataFrame) -> DataFrame:
-    """(X, A, Y, B, m): m rows of touched groups go from (X, A) to (Y, B). X is null if there is no row before, Y if
-    there is none after; all are structs, whose parts may be null."""
-    leaving, _ = _signed(rule.columns, rule.is_member, moves)
-    here = before.where(rule.counts()).select(*rule.columns, "n")
-    staying = total(here.unionByName(leaving), rule.columns)
-    sides = _ends(rule, "", F.lit(True))
-    unmoved = staying.select(
-        *(side.alias(name) for names in ("XA", "YB") for side, name in zip(sides, names, strict=False)),
-        F.col("n").alias("m"),
+# --- keys and functional dependencies -------------------------------------------------------------------------
+
+
+def change_of_groups(groups: Groups, state: DataFrame, moves: DataFrame, many: bool) -> Change:
+    """From the groups (X, A, ..., n) of all rows before the batch."""
+    ends = _ends(groups, moves)
+    sides = [(prefix, n) for prefix, n in (("old", -1), ("new", 1))]
+    signed = union(
+        ends.where(f"{end} is not null").selectExpr(f"{end}.*", f"cast({n} as bigint) as n") for end, n in sides
     )
+    before = touched(state, signed, list(groups.left_side.cells), many)
+    if len(groups.rules) > 1:
+        before = total(before, groups.columns)  # all rules read this shuffle
+    counts = {number: _counted(rule, before, ends) for number, rule in groups.rules.items()}
+    return Change(total(signed, groups.columns), counts)
+
+
+def _ends(groups: Groups, moves: DataFrame) -> DataFrame:
+    """The cells of each moved row before (old) and after (new), as structs; null where it is in no group."""
     ends = []
-    for names, prefix, there in (("XA", "old_", "existed"), ("YB", "new_", "remains")):
-        sides = _ends(rule, prefix, F.col(there) & rule.is_member(prefix))
-        ends += [side.alias(name) for side, name in zip(sides, names, strict=False)]
-    moved = moves.select(*ends).where("X is not null or Y is not null")
-    moved = moved.groupBy(moved.columns).agg(F.count("*").alias("m"))
-    return unmoved.unionByName(moved)
+    for end, there in (("old", "existed"), ("new", "remains")):
+        is_member = F.col(there) & groups.left_side.is_member(f"{end}_")
+        ends.append(F.when(is_member, F.struct(*(F.col(f"{end}_{c}").alias(c) for c in groups.columns))).alias(end))
+    return moves.select(*ends).where("old is not null or new is not null")
 
 
-def _ends(rule: Agreement, prefix: str, there: Expr) -> list[Expr]:
-    """X and A of a row as structs; null if it is not there."""
-    cells = rule.side(prefix)
-    sides = [F.struct(*cells[: len(rule.x)] or [F.lit(0).alias("x")])]
-    sides += [F.struct(cells[-1].alias("a"))] if rule.right else []
-    return [F.when(there, side) for side in sides]
-
-
-def _counted(rule: Agreement, transitions: DataFrame) -> DataFrame:
-    """One row: violations added and removed. One shuffle, of touched groups."""
-    ends = ["X", "A", "Y", "B"] if rule.right else ["X", "Y"]
+def _counted(rule: Agreement, before: DataFrame, ends: DataFrame) -> DataFrame:
+    """One row: violations added and removed. One shuffle, of transitions."""
+    names = ["X", "A", "Y", "B"] if rule.right else ["X", "Y"]
     sets = [["X"], ["Y"], ["X", "Y"]]
     if rule.right:
         sets += [["X", "A"], ["Y", "B"], ["X", "A", "Y"], ["X", "Y", "B"], ["X", "A", "Y", "B"]]
-    columns = [F.col(end) for end in ends]
-    grouped = transitions.groupingSets([[F.col(c) for c in some] for some in sets], *columns).agg(
-        F.sum("m").cast("bigint").alias("m"), F.grouping_id().alias("set")
+    grouped = _transitions(rule, before, ends).groupingSets(
+        [[F.col(c) for c in some] for some in sets], *(F.col(name) for name in names)
     )
-    totals = {"before": F.lit(0), "after": F.lit(0), "both": F.lit(0)}
+    summed_up = grouped.agg(F.sum("m").cast("bigint").alias("m"), F.grouping_id().alias("set"))
+    totals: dict[str, list[str]] = {"before": [], "after": [], "both": []}
     for some in sets:
-        number = sum(1 << (len(ends) - 1 - i) for i, end in enumerate(ends) if end not in some)
-        there = [F.col(end).isNotNull() for end in some if end in "XY"]
-        agrees = [rule.agrees(F.col(f"{end}.a")) for end in some if end in "AB"]
-        condition = F.col("set") == number
-        for test in (*there, *agrees):
-            condition &= test
+        number = sum(1 << (len(names) - 1 - i) for i, name in enumerate(names) if name not in some)
+        rights = [name for name in some if name in "AB"]
+        conditions = [f"set = {number}", *(f"{name} is not null" for name in some if name in "XY")]
+        if rule.nulls is Nulls.DISTINCT:
+            conditions += [f"{name} is not null" for name in rights]
         kind = "both" if {"X", "Y"} <= set(some) else "before" if "X" in some else "after"
-        sign = -1 if len(agrees) == 1 else 1
-        total = F.coalesce(F.sum(F.when(condition, pairs_of("m"))), F.lit(0))
-        totals[kind] = totals[kind] + total * F.lit(sign)
-    return _difference(grouped, totals)
+        sign = "-" if len(rights) == 1 else ""
+        totals[kind].append(f"when {' and '.join(conditions)} then {sign}({_PAIRS})")
+    sums = [F.expr(f"sum(case {' '.join(cases)} end)").alias(kind) for kind, cases in totals.items()]
+    return summed_up.agg(*sums).selectExpr(*_DIFFERENCE)
 
 
-def _difference(frame: DataFrame, totals: dict[str, Expr]) -> DataFrame:
-    added, removed = (totals[end] - totals["both"] for end in ("after", "before"))
-    return frame.agg(added.cast("decimal(38,0)").alias("added"), removed.cast("decimal(38,0)").alias("removed"))
+def _transitions(rule: Agreement, before: DataFrame, ends: DataFrame) -> DataFrame:
+    """(X, A, Y, B, m): m rows of touched groups go from (X, A) to (Y, B). X is null if there is no row before, Y if
+    there is none after. A row that moves leaves those that stay (m = -1), and moves (m = 1)."""
+
+    def of(end: str) -> list[str]:
+        cells = ", ".join(f"{end}{c}" for c in rule.x) or "0"
+        a = f"{end}{rule.right}"
+        there = [f"{end[:-1]} is not null"] if end else []
+        there += [f"{a} is not null"] if rule.nulls is Nulls.SQL and rule.right else []
+        x = f"struct({cells})" if not there else f"case when {' and '.join(there)} then struct({cells}) end"
+        return [x, a] if rule.right else [x]
+
+    def named(x: list[str], y: list[str], m: str) -> list[str]:
+        columns = [f"{value} as {name}" for some, names in ((x, "XA"), (y, "YB")) for value, name in zip(some, names)]  # noqa: B905
+        return [*columns, f"cast({m} as bigint) as m"]
+
+    here, old, new = of(""), of("old."), of("new.")
+    parts = [before.selectExpr(*named(here, here, "n"))]
+    for y, m in ((old, "-1"), (new, "1")):
+        parts.append(ends.selectExpr(*named(old, y, m)))
+    return union(parts).where("X is not null or Y is not null")
 
 
 # --- inclusions -----------------------------------------------------------------------------------------------
@@ -137,53 +137,67 @@ def change_of_inclusion(
     number: int, rule: Inclusion, state: DataFrame, left: DataFrame | None, right: DataFrame | None, many: bool
 ) -> Change:
     """From (X, l, r): how many left and right rows have a value. `left` and `right`: the moves of both tables."""
-    signed = []
-    for moves, is_left in ((left, True), (right, False)):
-        for prefix, there, n in (("old_", "existed", -1), ("new_", "remains", 1)):
-            if moves is not None:
-                members = moves.where(F.col(there) & rule.is_member(left=is_left, prefix=prefix))
-                numbers = [
-                    F.lit(n if is_left == own else 0).cast("bigint").alias(c) for c, own in (("l", True), ("r", False))
-                ]
-                signed.append(members.select(*rule.values(left=is_left, prefix=prefix), *numbers))
-    change = summed(union(signed), rule.columns).where("l != 0 or r != 0")
-    before = summed(touched(state, union(signed), rule.columns, many), rule.columns)
-    both = before.select(*rule.columns, "l", "r", F.lit(0).cast("bigint").alias("dr"))
-    coming = change.select(*rule.columns, *(F.lit(0).cast("bigint").alias(c) for c in "lr"), F.col("r").alias("dr"))
-    values = both.unionByName(coming).groupBy(rule.columns)
-    values = values.agg(*(F.sum(c).cast("bigint").alias(c) for c in ("l", "r", "dr")))
-    missing = values.select(
-        *rule.columns, "l", (F.col("r") == 0).alias("before"), (F.col("r") + F.col("dr") == 0).alias("after")
+    ends = [_value_ends(rule, moves, is_left) for moves, is_left in ((left, True), (right, False)) if moves is not None]
+    moved = union(ends)
+    change = summed(moved.selectExpr(*rule.columns, "dl as l", "dr as r"), rule.columns).where("l != 0 or r != 0")
+    nothing = ("cast(0 as bigint) as dl", "cast(0 as bigint) as dr", "cast(null as bigint) as move", "false as old")
+    before = touched(state, moved, rule.columns, many).selectExpr(*rule.columns, "l", "r", *nothing)
+    zero = ("cast(0 as bigint) as l", "cast(0 as bigint) as r")
+    every = before.unionByName(moved.selectExpr(*rule.columns, *zero, "dl", "dr", "move", "old"))
+    return Change(change, {number: _missing_rows(rule, every)})
+
+
+def _value_ends(rule: Inclusion, moves: DataFrame, is_left: bool) -> DataFrame:
+    """The values that moves take away (old) and bring. `move` numbers the moves of the left table."""
+    table = moves.select(F.monotonically_increasing_id().alias("move"), "*")
+    ends = []
+    for prefix, there, n in (("old_", "existed", -1), ("new_", "remains", 1)):
+        members = table.where(F.col(there) & rule.is_member(left=is_left, prefix=prefix))
+        numbers = (f"cast({n if is_left else 0} as bigint) as dl", f"cast({0 if is_left else n} as bigint) as dr")
+        mine = "move" if is_left else "cast(null as bigint) as move"
+        others = map(F.expr, (*numbers, mine, f"{'true' if n < 0 else 'false'} as old"))
+        ends.append(members.select(*rule.values(left=is_left, prefix=prefix), *others))
+    return union(ends)
+
+
+def _missing_rows(rule: Inclusion, every: DataFrame) -> DataFrame:
+    """One row: left rows that violate the inclusion now and did not, and the other way round.
+
+    Each value learns whether it was and is missing on the right. Rows that stay are counted by value: those before the
+    batch, without those that move. A row that moves was missing if its old value was, and is if its new one is.
+    """
+    window = f"over (partition by {', '.join(rule.columns)})"
+    known = every.selectExpr(
+        "*", f"sum(r) {window} = 0 as was_missing", f"sum(r) {window} + sum(dr) {window} = 0 as is_missing"
     )
-    return Change(change, {number: _missing_rows(rule, missing, left)})
+    stays = (
+        "cast(null as bigint) as move",
+        "was_missing as before",
+        "is_missing as after",
+        "case when move is not null and old then -1 else l end as m",
+    )
+    moves = (
+        "move",
+        "old and was_missing as before",
+        "not old and is_missing as after",
+        "cast(case when move is null then 0 else 1 end as bigint) as m",
+    )
 
+    def as_struct(columns: tuple[str, ...]) -> str:
+        return f"struct({', '.join(columns)})"
 
-def _missing_rows(rule: Inclusion, missing: DataFrame, left: DataFrame | None) -> DataFrame:
-    """One row: left rows that violate the inclusion now and did not, and the other way round."""
-    stays = missing.select(*rule.columns, F.col("l").alias("m"), "before", "after")
-    if left is not None:
-        x, y = rule.columns, [f"y{i}" for i in range(len(rule.columns))]
-        old, new = (rule.value(prefix, there) for prefix, there in (("old_", "existed"), ("new_", "remains")))
-        moved = left.select(old.alias("old"), new.alias("new")).where("old is not null or new is not null")
-        moved = moved.groupBy("old", "new").agg(F.count("*").alias("m"))
-        at = missing.select(F.struct(*x).alias("at"), "before", "after")
-        moved = moved.join(at.select(F.col("at").alias("old"), F.col("before").alias("was")), "old", "left")
-        moved = moved.join(at.select(F.col("at").alias("new"), F.col("after").alias("is")), "new", "left")
-        was, is_ = (F.coalesce(F.col(c), F.lit(False)) for c in ("was", "is"))
-        leaving = moved.where("old is not null").select("old.*", (-F.col("m")).alias("m"))
-        leaving = leaving.join(
-            missing.select(*(F.col(a).alias(b) for a, b in zip(x, y, strict=True)), "before", "after"), same(x, y)
-        )
-        stays = stays.unionByName(leaving.select(*x, "m", "before", "after"))
-        ends = moved.select("m", was.alias("before"), is_.alias("after"))
-        stays = stays.select("m", "before", "after").unionByName(ends)
-    before, after = F.col("before"), F.col("after")
-    totals = {"before": _sum(before), "after": _sum(after), "both": _sum(before & after)}
-    return _difference(stays, totals)
-
-
-def _sum(condition: Expr) -> Expr:
-    return F.coalesce(F.sum(F.when(condition, F.col("m"))), F.lit(0))
+    told = known.selectExpr(f"inline(array({as_struct(stays)}, {as_struct(moves)}))").where("m != 0")
+    rows = told.groupBy(
+        "move", F.expr("case when move is null then before end"), F.expr("case when move is null then after end")
+    )
+    ended = rows.agg(
+        F.expr("case when move is null then sum(m) else 1 end").alias("m"),
+        F.max("before").alias("before"),
+        F.max("after").alias("after"),
+    )
+    sums = {"before": "before", "after": "after", "both": "before and after"}
+    totals = [F.expr(f"sum(case when {test} then m end)").alias(name) for name, test in sums.items()]
+    return ended.agg(*totals).selectExpr(*_DIFFERENCE)
 
 
 # --- rules about single rows ----------------------------------------------------------------------------------
