@@ -15,12 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.types import StructType
 
+from holdfast.errors import NotAvailable
 from holdfast.spark.jobs import described
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-DATA = "data"
 
 
 @dataclass(frozen=True)
@@ -63,12 +62,18 @@ class FiledState:
 class StateFiles:
     """The states of one version, by name. `write` adds pieces to the next version; it counts once its manifest does."""
 
-    spark: SparkSession
+    session: SparkSession | None
     root: str
     states: dict[str, FiledState] = field(default_factory=dict)
 
+    @property
+    def spark(self) -> SparkSession:
+        if self.session is None:
+            raise NotAvailable("the rows of this rulebook are on Spark: start a Spark session, then open it again")
+        return self.session
+
     def copy(self) -> StateFiles:
-        return StateFiles(self.spark, self.root, dict(self.states))
+        return StateFiles(self.session, self.root, dict(self.states))
 
     def write(self, name: str, frame: DataFrame, version: int, rows: int = -1) -> Piece:
         """Writes a frame as a piece of a state that is not added to it yet."""
@@ -114,7 +119,7 @@ class StateFiles:
         return {name: state.to_json() for name, state in self.states.items()}
 
     @classmethod
-    def from_json(cls, spark: SparkSession, root: str, record: Mapping[str, Any]) -> StateFiles:
+    def from_json(cls, spark: SparkSession | None, root: str, record: Mapping[str, Any]) -> StateFiles:
         return cls(spark, root, {name: FiledState.from_json(state) for name, state in record.items()})
 
 
