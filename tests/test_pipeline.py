@@ -101,31 +101,60 @@ def told_by(path: Path, what: str = "violations") -> list[dict]:
 
 
 @spark_test
-@pytest.mark.parametrize("place", ["process", "spark"])
-def test_a_stream_equals_its_batches(spark, tmp_path, landing, place):
-    """Files of three forms; with a restart between; on either executor."""
-    pipeline = orders_pipeline(tmp_path, executor=place, **FOUND)
+def test_a_stream_equals_its_batches(spark, tmp_path, landing):
+    """Files of three forms; with a restart between."""
+    pipeline = orders_pipeline(tmp_path, **FOUND)
     versions: list[int] = []
-    some = BATCHES if place == "process" else BATCHES[:3]
-    for part in (some[:2], some[2:]):
+    for part in (BATCHES[:2], BATCHES[2:]):
         for batch in part:
             landing.drop(batch.feed(), ("csv", "parquet", "jsonl")[batch.number % 3])
         watch(pipeline, spark, lambda record, _: versions.append(record["version"]))
-    expected = by_hand(*some, **FOUND)
+    expected = by_hand(*BATCHES, **FOUND)
     with Rulebook.open(pipeline.book) as book:
         same(book, expected)
         assert book.rules() == expected.rules()
         assert book.rule_history().drop_columns("batch").equals(expected.rule_history().drop_columns("batch"))
         assert len(told_by(tmp_path / "out", "rules")) == book.rule_history().num_rows
-        assert book.version == len(some) == len(versions)
+        assert book.version == len(BATCHES) == len(versions)
         assert book.history()["source"].to_pylist()[-1] == "test"
-    planted = {b.rule: b for batch in some for b in batch.breaks}
-    added = [r for r in told_by(tmp_path / "out") if r["change"] == "added"]
+    require_planted(tmp_path / "out", BATCHES)
+    watch(pipeline, spark)  # nothing new
+    assert Rulebook.open(pipeline.book).version == len(BATCHES)
+
+
+def require_planted(out: Path, batches) -> None:
+    """The sink has every planted violation, in the version of its batch."""
+    planted = {b.rule: b for batch in batches for b in batch.breaks}
+    added = [r for r in told_by(out) if r["change"] == "added"]
     for rule, broken in planted.items():
         mine = [r for r in added if r["rule"] == rule]
         assert mine and {int(r["version"]) for r in mine} == {broken.batch}
-    watch(pipeline, spark)  # nothing new
-    assert Rulebook.open(pipeline.book).version == len(some)
+
+
+@spark_test
+@pytest.mark.parametrize("name", ["on", "executor"])
+def test_a_stream_whose_rows_stay_on_spark(spark, tmp_path, landing, name):
+    """The same violations as in the process, in the rulebook and in the sink."""
+    pipeline = orders_pipeline(tmp_path, **{name: "spark"})
+    batches = BATCHES[:3] if name == "on" else BATCHES[:1]
+    for part in (batches[:2], batches[2:]):
+        for batch in part:
+            landing.drop(batch.feed(), ("csv", "parquet", "jsonl")[batch.number % 3])
+        watch(pipeline, spark)
+    expected = by_hand(*batches)
+    with Rulebook.open(pipeline.book) as book:
+        assert book.version == len(batches)
+        for table in STREAM.tables:
+            assert book.count(table) == book.table(table).count() == expected.count(table)
+        for rule in STREAM.rules:
+            pairs = {tuple(row) for row in book.violations(rule).collect()}
+            assert pairs == {tuple(row.values()) for row in expected.violations(rule).to_pylist()}
+            assert book.count_violations(rule) == len(pairs)
+    require_planted(tmp_path / "out", batches)
+    told = {(r["rule"], r["change"], r["t"], r["s"]) for r in told_by(tmp_path / "out")}
+    in_process = orders_pipeline(tmp_path, book="process", sinks=[{"kind": "parquet", "path": "other"}], name="other")
+    watch(in_process, spark)
+    assert told == {(r["rule"], r["change"], r["t"], r["s"]) for r in told_by(tmp_path / "other")}
 
 
 @spark_test

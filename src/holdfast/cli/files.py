@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from holdfast.discovery.search_options import Sizes
 from holdfast.errors import HoldfastError
-from holdfast.pipeline.config import EXECUTORS_ABOVE
+from holdfast.pipeline.config import SPARK_ABOVE
 
 
 def tables_of(files: Sequence[str]) -> Any:
@@ -37,9 +37,9 @@ def goes_to_spark(tables: Any, on: str) -> bool:
     if on == "spark" and not parquet:
         raise HoldfastError("--on spark is for Parquet files; convert the others first")
     rows = sum(_rows_of(path) for path in paths) if parquet and on == "auto" else 0
-    if rows > EXECUTORS_ABOVE:
-        print(f"holdfast: {rows:,} rows are more than {EXECUTORS_ABOVE:,}: checking on Spark", file=sys.stderr)
-    return on == "spark" or rows > EXECUTORS_ABOVE
+    if rows > SPARK_ABOVE:
+        print(f"holdfast: {rows:,} rows are more than {SPARK_ABOVE:,}: checking on Spark", file=sys.stderr)
+    return on == "spark" or rows > SPARK_ABOVE
 
 
 def _rows_of(path: Path) -> int:

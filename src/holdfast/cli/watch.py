@@ -46,8 +46,7 @@ def watch_command(
     command after the current batch.
     """
     from holdfast.pipeline.config import Trigger, load_pipeline
-    from holdfast.pipeline.follower import place_of
-    from holdfast.pipeline.new_book import make_book
+    from holdfast.pipeline.new_book import make_book, place_of
     from holdfast.pipeline.stream import watch
     from holdfast.spark.session import running
 
@@ -63,12 +62,13 @@ def watch_command(
     log.print(f"starting Spark ({remote or master})", highlight=False)
     with running(master, remote=remote) as spark:
         _require_catalog(config, spark)
+        place = place_of(config)
+        where = "on Spark" if place.place == "spark" else "in this process"
+        log.print(f"the rows are kept {where}: {place.reason}", highlight=False)
         if make_book(config, spark):
             log.print(f"made the rulebook {config.book}", highlight=False)
         with Rulebook.open(config.book) as book:
             rules = {entry.id: entry.rule for entry in book.entries}
-            place, why = place_of(config, book)
-            log.print(f"violations are searched in the {place}: {why}", highlight=False)
         printer = VersionPrinter(Console(), format, rules)
         problems = watch(config, spark, printer)
     _report_hidden_files(config, log)

@@ -17,7 +17,7 @@ from holdfast.errors import ReadError
 from holdfast.pipeline.environment import expanded
 from holdfast.rulebook import DEFAULT_KEEP
 
-EXECUTORS_ABOVE = 20_000_000  # rows above which "auto" chooses the Spark executor
+SPARK_ABOVE = 20_000_000  # rows above which "auto" keeps the rows on Spark
 Columns = str | list[str]
 
 
@@ -29,7 +29,9 @@ class TableConfig(_Model):
     """A table of the rulebook."""
 
     base: str | None = Field(
-        None, description="The initial rows: a file, or a directory of Parquet files. Delta and JDBC sources need none."
+        None,
+        description="The initial rows: a file, or a directory of Parquet files; on Spark, whatever it reads by path or "
+        "name. Delta and JDBC sources need none. Without it, `types` names the columns of a table that begins empty.",
     )
     key: Columns | None = Field(None, description="Columns that identify a row.")
     types: dict[str, str] = Field({}, description="Types of columns that should not be inferred.")
@@ -239,7 +241,14 @@ class Pipeline(_Model):
     checkpoint: str | None = Field(None, description="Spark's checkpoint. By default it is beside the rulebook.")
     on_error: Literal["refuse", "quarantine"] = "refuse"
     new_columns: Literal["refuse", "accept"] = "refuse"
-    executor: Literal["auto", "process", "spark"] = "auto"
+    on: Literal["auto", "process", "spark"] = Field(
+        "auto",
+        description="Where the rows are kept: in this process, on Spark, or decided by their number. `executor` is the "
+        "old name.",
+    )
+    state: str | None = Field(
+        None, description="On Spark, where it writes rows and states, if not beside the manifests of the rulebook."
+    )
     keep: int = Field(DEFAULT_KEEP, ge=1)
     sinks: list[Sink] = []
     mask: list[str] = Field([], description="Columns whose values messages, alerts, reports and pages do not show.")
@@ -248,6 +257,14 @@ class Pipeline(_Model):
     def search(self) -> SearchOptions:
         """The rules that are discovered and maintained."""
         return SearchOptions(**{name: getattr(self, name) for name in SEARCH_KEYWORDS})
+
+    @model_validator(mode="before")
+    @classmethod
+    def _renamed(cls, record: Any) -> Any:
+        """`executor` was the name of `on`."""
+        if isinstance(record, dict) and "executor" in record and "on" not in record:
+            return {("on" if name == "executor" else name): value for name, value in record.items()}
+        return record
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
@@ -264,8 +281,13 @@ class Pipeline(_Model):
         if isinstance(self.source, FilesSource | DebeziumSource) and "://" in self.source.path:
             raise ValueError("source.path: a landing directory must be on a disk of the driver, not in an object store")
         for name, table in self.tables.items():
-            if table.base is None and not isinstance(self.source, DeltaSource | JdbcSource):
-                raise ValueError(f"tables.{name}: say where its rows are at the beginning: base")
+            if table.base is None and not table.types and not isinstance(self.source, DeltaSource | JdbcSource):
+                raise ValueError(
+                    f"tables.{name}: say where its rows are at the beginning: base; or, if it begins empty, what "
+                    f"columns it has: types"
+                )
+        if self.on == "spark" and self.kinds:
+            raise ValueError("kinds: on Spark, given rules are checked; discovery is not available there yet")
         return self
 
     @property
@@ -281,11 +303,16 @@ class Pipeline(_Model):
         """The same pipeline with absolute paths; relative ones are relative to `home`."""
 
         def full(path: str) -> str:
-            return path if "://" in path else str((home / path).absolute())
+            return path if re.match(r"[a-zA-Z][a-zA-Z0-9+.-]+:/", path) else str((home / path).absolute())
+
+        def base(path: str) -> str:  # a name without a file may be a table of the catalog
+            return path if self.on == "spark" and not (home / path).exists() and "/" not in path else full(path)
 
         changes: dict[str, Any] = {"book": full(self.book), "checkpoint": full(self.checkpoint_path)}
+        if self.state is not None:
+            changes["state"] = full(self.state)
         changes["tables"] = {
-            name: table if table.base is None else table.model_copy(update={"base": full(table.base)})
+            name: table if table.base is None else table.model_copy(update={"base": base(table.base)})
             for name, table in self.tables.items()
         }
         if isinstance(self.rules, str):

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import logging
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from holdfast.errors import ChangeRefused, HoldfastError, NotAvailable, ReadError, SchemaError, ValueRefused, discreet
-from holdfast.executors.executor import Executor
-from holdfast.pipeline.config import EXECUTORS_ABOVE, Pipeline
+from holdfast.errors import ChangeRefused, HoldfastError, ReadError, SchemaError, ValueRefused, discreet
+from holdfast.pipeline.config import Pipeline
 from holdfast.pipeline.delivery import Delivery
 from holdfast.pipeline.sources import Batch
 from holdfast.rulebook import Rulebook
@@ -28,13 +26,13 @@ class Follower:
     """A rulebook that applies the batches of a pipeline and delivers its versions to the sinks."""
 
     def __init__(self, pipeline: Pipeline, spark: SparkSession | None) -> None:
-        """Spark may be None if neither the executor nor a sink needs it."""
+        """Spark may be None if neither the rows nor a sink need it."""
         self.pipeline = pipeline
         self.book = Rulebook.open(pipeline.book)
+        if not isinstance(self.book, Rulebook):
+            self.book.run_in(spark)
         self.book.hold()
         self._adopted: tuple[int, int] | None = None  # the state of the decisions file when it was last adopted
-        if place_of(pipeline, self.book)[0] == "spark" and spark is not None:
-            self.book.run_on(spark_executor(pipeline, spark))
         self.delivery = Delivery.of(pipeline, spark)
         self.book.needed_from = self.delivery.needed_from
         self.delivery.deliver(self.book)
@@ -60,13 +58,16 @@ class Follower:
         book.forget()
 
     def _apply(self, batch: Batch, quarantine: bool) -> None:
+        if batch.frames is not None and not isinstance(self.book, Rulebook):
+            self._publish(batch, batch.frames(), [])
+            return
         with discreet(bool(self.book.masked)):
             content = batch.read(self.book.tables, quarantine)
         if self.pipeline.new_columns == "accept":
             self._accept_columns(content.feeds)
         self._publish(batch, content.feeds, content.bad)
 
-    def _publish(self, batch: Batch, feeds: list[Feed], bad: list[Bad]) -> None:
+    def _publish(self, batch: Batch, feeds: Any, bad: list[Bad]) -> None:
         options = {"source": self.pipeline.name, "on_error": self.pipeline.on_error, "offsets": batch.offsets}
         self.book.apply(feeds, batch.id, bad=bad, **options)
 
@@ -106,24 +107,3 @@ def _unknown_columns(feed: Feed, book: Rulebook, table: str) -> dict[str, str]:
     if source.shared:
         names = [n for n in names if source.table.column(n).null_count < source.table.num_rows]
     return {c.name: c.type_text for c in schema_of(source.only(names)).columns} if names else {}
-
-
-def place_of(pipeline: Pipeline, book: Rulebook) -> tuple[str, str]:
-    """Where violations are searched, `process` or `spark`, and why."""
-    if pipeline.executor != "auto":
-        return pipeline.executor, "as the pipeline says"
-    rows = sum(book.count(name) for name in book.tables)
-    if rows > EXECUTORS_ABOVE:
-        return "spark", f"{rows:,} rows are more than {EXECUTORS_ABOVE:,}"
-    return "process", f"{rows:,} rows are at most {EXECUTORS_ABOVE:,}"
-
-
-def spark_executor(pipeline: Pipeline, spark: SparkSession) -> Executor:
-    """The Spark executor, with a working directory beside the rulebook."""
-    from holdfast.executors.spark import SparkExecutor
-
-    if "://" in pipeline.book:
-        raise NotAvailable(
-            "executor: spark needs the rulebook in a directory that all workers share, not in an object store"
-        )
-    return SparkExecutor(spark, Path(f"{pipeline.book}-work"))

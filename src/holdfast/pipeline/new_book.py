@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from holdfast.pipeline.config import DeltaSource, JdbcSource, Pipeline
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from holdfast.pipeline.config import SPARK_ABOVE, DeltaSource, JdbcSource, Pipeline
 from holdfast.pipeline.sources import jdbc_table
 from holdfast.rulebook import Rulebook
+from holdfast.rulebook.elsewhere import is_on_spark
 from holdfast.rules.rulefile import RuleEntry, RuleFile
 from holdfast.store.directory import directory_at
+from holdfast.store.store import Store
+from holdfast.table.schema import column_of_type_text
 from holdfast.workflow.decisions import ACCEPTED, FILE, file_of, write
 
 if TYPE_CHECKING:
@@ -21,14 +27,17 @@ def make_book(pipeline: Pipeline, spark: SparkSession | None) -> bool:
     if directory_at(pipeline.book).names("manifests"):
         _update_existing(pipeline)
         return False
-    decisions = _first_decisions(pipeline)
+    decisions, place = _first_decisions(pipeline), place_of(pipeline).place
+    bases = {name: _base_rows(pipeline, name, spark, place) for name in pipeline.tables}
     book = Rulebook.create(
         pipeline.book,
-        {name: _base_rows(pipeline, name, spark) for name in pipeline.tables},
+        bases,
+        on=place,
+        state=pipeline.state if place == "spark" else None,
         search=pipeline.search,
         rules=[entry for entry in decisions if entry.status == ACCEPTED],
         key={name: table.key for name, table in pipeline.tables.items() if table.key is not None},
-        types={name: table.types for name, table in pipeline.tables.items() if table.types},
+        types={name: table.types for name, table in pipeline.tables.items() if table.types and place == "process"},
         exclude={name: table.exclude for name, table in pipeline.tables.items() if table.exclude} or None,
         rule_nulls=pipeline.rule_nulls,
         keep=pipeline.keep,
@@ -76,14 +85,75 @@ def _rule(rule: str | dict[str, Any]) -> str | RuleEntry:
     return rule if isinstance(rule, str) else RuleEntry.model_validate(rule)
 
 
-def _base_rows(pipeline: Pipeline, name: str, spark: SparkSession | None) -> Any:
-    """The rows that a table begins with: its base, or the source itself (Delta and JDBC)."""
-    base, source = pipeline.tables[name].base, pipeline.source
-    if base is not None:
-        return base
+def _base_rows(pipeline: Pipeline, name: str, spark: SparkSession | None, place: str) -> Any:
+    """The rows that a table begins with: its base, the source itself (Delta and JDBC), or none."""
+    table, source = pipeline.tables[name], pipeline.source
+    if table.base is not None and place == "process":
+        return table.base
+    if table.base is None and isinstance(source, DeltaSource | JdbcSource):
+        assert spark is not None
+        return _source_rows(source, name, spark)
+    if table.base is None:
+        return _empty(table.types, spark, place)
     assert spark is not None
-    if isinstance(source, DeltaSource):
-        reader = spark.read.format("delta").option("versionAsOf", source.starting_version - 1)
-        return reader.load(source.path) if "/" in source.path else reader.table(source.path)
-    assert isinstance(source, JdbcSource)
-    return jdbc_table(source, name, spark)
+    from holdfast.spark.reading import frame_at
+
+    return with_types(frame_at(spark, table.base), table.types)
+
+
+def _source_rows(source: DeltaSource | JdbcSource, name: str, spark: SparkSession) -> Any:
+    if isinstance(source, JdbcSource):
+        return jdbc_table(source, name, spark)
+    reader = spark.read.format("delta").option("versionAsOf", source.starting_version - 1)
+    return reader.load(source.path) if "/" in source.path else reader.table(source.path)
+
+
+def _empty(types: dict[str, str], spark: SparkSession | None, place: str) -> Any:
+    """A table without rows, with these columns."""
+    columns = [column_of_type_text(column, text) for column, text in types.items()]
+    if place == "spark":
+        assert spark is not None
+        from holdfast.spark.frames import spark_type
+
+        fields = ", ".join(f"`{column.name.replace('`', '``')}` {spark_type(column)}" for column in columns)
+        return spark.createDataFrame([], fields)
+    return pa.table({column.name: pa.array([], pa.string()) for column in columns})
+
+
+def with_types(frame: Any, types: dict[str, str]) -> Any:
+    """A DataFrame with some columns cast to the types that the pipeline names."""
+    from holdfast.spark.frames import spark_type
+
+    columns = {name: spark_type(column_of_type_text(name, text)) for name, text in types.items()}
+    return frame.withColumns({name: frame[name].cast(type_) for name, type_ in columns.items()}) if columns else frame
+
+
+class Place(NamedTuple):
+    """Where the rows of a rulebook are kept, `process` or `spark`, and why."""
+
+    place: str
+    reason: str
+
+
+def place_of(pipeline: Pipeline) -> Place:
+    """Where the rows of a pipeline's rulebook are kept: where they are already, where it says, or by their number."""
+    directory = directory_at(pipeline.book)
+    if directory.names("manifests"):
+        return Place("spark" if is_on_spark(Store.open(directory)) else "process", "as it was made")
+    if pipeline.on != "auto":
+        return Place(pipeline.on, "as the pipeline says")
+    if pipeline.kinds:
+        return Place("process", "discovery needs them there")
+    bases = [table.base for table in pipeline.tables.values() if table.base is not None]
+    rows = sum(parquet_rows(Path(base)) for base in bases)
+    if rows > SPARK_ABOVE:
+        return Place("spark", f"{rows:,} rows are more than {SPARK_ABOVE:,}")
+    return Place("process", f"the bases have at most {SPARK_ABOVE:,} rows")
+
+
+def parquet_rows(path: Path) -> int:
+    """The number of rows of a Parquet file or of a directory of such; 0 for other files."""
+    if not path.is_dir() and path.suffix != ".parquet":
+        return 0
+    files = sorted(path.rglob("*.parquet")) if path.is_dir() else [path]
+    return sum(pq.read_metadata(file).num_rows for file in files if file.exists())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterator
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -13,6 +13,9 @@ from holdfast.rulebook import Rulebook
 from holdfast.rules.bind import table_of
 from holdfast.workflow.alerts import Alert, alerts_of
 from holdfast.workflow.masking import Mask
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 VIOLATIONS, QUARANTINE, RULES = "violations", "quarantine", "rules"
 _QUARANTINE_SCHEMA = pa.schema([(n, pa.string()) for n in ("table", "place", "change_type", "values", "reason")])
@@ -22,7 +25,7 @@ _RULES_SCHEMA = pa.schema([(n, pa.string()) for n in ("rule_id", "rule", "change
 class SinkEvents:
     """The events of one version, as tables by name. Each row has book, version, batch and time."""
 
-    def __init__(self, name: str, book: Rulebook, version: int, masked: Collection[str] = ()) -> None:
+    def __init__(self, name: str, book: Any, version: int, masked: Collection[str] = ()) -> None:
         """`name`: the book's name in the events. `masked`: columns to mask besides those that the book masks."""
         self.record, violations, bad_rows, rule_events = book.events_of(version)
         self.name, self.version = name, version
@@ -39,15 +42,13 @@ class SinkEvents:
 
     def _with_version(self, table: pa.Table) -> pa.Table:
         """The table with book, version, batch and time as its first columns."""
-        columns = {
-            "book": self.name,
-            "version": self.version,
-            "batch": str(self.record["batch"]),
-            "time": self.record["time"],
-        }
-        for position, (name, value) in enumerate(columns.items()):
+        for position, (name, value) in enumerate(self._version_columns().items()):
             table = table.add_column(position, name, pa.repeat(pa.scalar(value), table.num_rows))
         return table
+
+    def _version_columns(self) -> dict[str, Any]:
+        batch, time = str(self.record["batch"]), self.record["time"]
+        return {"book": self.name, "version": self.version, "batch": batch, "time": time}
 
     @cached_property
     def alerts(self) -> list[Alert]:
@@ -68,8 +69,24 @@ class SinkEvents:
         return Mask.of(self._book, self._masked)
 
     def nonempty_tables(self) -> Iterator[tuple[str, pa.Table]]:
-        """The tables that have rows, by name."""
-        return ((name, table) for name, table in self.tables.items() if table.num_rows)
+        """The tables that have rows, by name; of a rulebook on Spark without the violations, which are a DataFrame."""
+        in_memory = {name: t for name, t in self.tables.items() if name != VIOLATIONS or not self._on_spark}
+        return ((name, table) for name, table in in_memory.items() if table.num_rows)
+
+    @property
+    def _on_spark(self) -> bool:
+        return not isinstance(self._book, Rulebook)
+
+    @property
+    def violations_on_spark(self) -> DataFrame | None:
+        """The violations of a rulebook on Spark, which need not pass through this process; None if there are none."""
+        frame = self._book.violation_events(self.version) if self._on_spark else None
+        if frame is None:
+            return None
+        from pyspark.sql.functions import lit
+
+        columns = self._version_columns() | {"version": lit(self.version).cast("bigint")}
+        return frame.select(*(lit(value).alias(name) for name, value in columns.items()), *frame.columns)
 
 
 def _row_names(event: dict[str, Any]) -> dict[str, str]:

@@ -15,10 +15,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from holdfast.errors import HoldfastError, Location, ReadError, detail
-from holdfast.executors.spark import quoted
 from holdfast.pipeline.config import DebeziumSource, DeltaSource, FilesSource, JdbcSource, KafkaSource, Pipeline
 from holdfast.pipeline.debezium import feeds_of
 from holdfast.pipeline.landing import Applied, Landing, LandingFile, Standing
+from holdfast.spark.events import FrameFeed
+from holdfast.spark.frames import quoted
 from holdfast.store.directory import directory_at
 from holdfast.table.change import CHANGE_TYPE, DELETE, UPSERT, Feed, Part, read_feed
 from holdfast.table.effect import Bad
@@ -54,6 +55,7 @@ class Batch:
     offsets: str  # identify the content, to recognise a replay
     place: str  # for messages
     read: Read
+    frames: Callable[[], list[FrameFeed]] | None = None  # the changes as they are on Spark, for rulebooks there
 
 
 class Stream(Protocol):
@@ -227,7 +229,11 @@ class DeltaFeed:
             part = Part.by_keys(Source(self._source.path, rows, Location(self._source.path)), kinds)
             return Content([Feed(part, self._source.table)], [])
 
-        return [Batch(number, _offsets_of(self._checkpoint, number), f"{self._source.path}, batch {number}", read)]
+        def frames() -> list[FrameFeed]:
+            return [FrameFeed(frame, self._source.table, order="_commit_version", upserts=True)]
+
+        place = f"{self._source.path}, batch {number}"
+        return [Batch(number, _offsets_of(self._checkpoint, number), place, read, frames)]
 
 
 @dataclass(frozen=True)
@@ -239,21 +245,33 @@ class JdbcTables:
     def batch(self, spark: SparkSession, number: int, offsets: str | None) -> Batch | None:
         """The rows that changed since the watermarks in `offsets`; None if none did."""
         old_watermarks: dict[str, Any] = json.loads(offsets) if offsets is not None else {}
-        feeds: list[Feed] = []
+        changed = {name: self._changed(spark, name, old_watermarks.get(name)) for name in self.source.tables}
         watermarks = dict(old_watermarks)
-        for name, table in self.source.tables.items():
-            frame = jdbc_table(self.source, name, spark)
-            if old_watermarks.get(name) is not None:
-                frame = frame.where(frame[quoted(table.watermark)] >= old_watermarks[name])
-            rows = frame.toArrow()
-            if rows.num_rows:
-                watermarks[name] = str(pc.max(rows.column(table.watermark)).as_py())
-                kinds = np.full(rows.num_rows, UPSERT, np.int8)
-                feeds.append(Feed(Part.by_keys(Source(name, rows, Location(table.table)), kinds), name))
-        if not feeds or watermarks == old_watermarks:  # rows with exactly the old watermark were applied before
+        for name, frame in changed.items():
+            newest = frame.selectExpr(f"cast(max({quoted(self.source.tables[name].watermark)}) as string)").collect()
+            watermarks |= {name: newest[0][0]} if newest[0][0] is not None else {}
+        if watermarks == old_watermarks:  # rows with exactly the old watermark were applied before
             return None
-        place = f"the database, batch {number}"
-        return Batch(number, json.dumps(watermarks), place, lambda _, __: Content(feeds, []))
+
+        def read(_: Tables, __: bool) -> Content:
+            rows = {name: frame.toArrow() for name, frame in changed.items()}
+            return Content([self._feed(name, table) for name, table in rows.items() if table.num_rows], [])
+
+        def frames() -> list[FrameFeed]:
+            upserts = {name: frame.selectExpr("*", f"'insert' as {CHANGE_TYPE}") for name, frame in changed.items()}
+            return [FrameFeed(frame, name, upserts=True) for name, frame in upserts.items()]
+
+        return Batch(number, json.dumps(watermarks), f"the database, batch {number}", read, frames)
+
+    def _changed(self, spark: SparkSession, name: str, watermark: str | None) -> DataFrame:
+        frame = jdbc_table(self.source, name, spark)
+        if watermark is None:
+            return frame
+        return frame.where(frame[quoted(self.source.tables[name].watermark)] >= watermark)
+
+    def _feed(self, name: str, rows: pa.Table) -> Feed:
+        kinds = np.full(rows.num_rows, UPSERT, np.int8)
+        return Feed(Part.by_keys(Source(name, rows, Location(self.source.tables[name].table)), kinds), name)
 
 
 def jdbc_table(source: JdbcSource, name: str, spark: SparkSession) -> DataFrame:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 import logging
 import re
-import shutil
 import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -65,7 +64,6 @@ def close_book(pipeline: Pipeline) -> list[str]:
             return []
         version = follower.book.version
         follower.close()
-        shutil.rmtree(f"{pipeline.book}-work", ignore_errors=True)
         return [
             f"sink {sink}: {behind:,} of {version:,} versions are not delivered; the next run delivers them "
             f"({follower.delivery.failed().get(sink, 'not yet tried')})"

@@ -7,6 +7,7 @@ that does not answer delays nothing.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
@@ -20,7 +21,7 @@ from holdfast.store.directory import directory_at
 from holdfast.workflow.alerts import Alert, send
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 
 class TableSinkWriter(Protocol):
@@ -41,7 +42,7 @@ class MessageSender(Protocol):
 
 
 class ParquetWriter:
-    """Writes `<path>/<table>/version=7/part.parquet`. A repeated write replaces the file."""
+    """Writes `<path>/<table>/version=7/part.parquet`, or Spark's own files there. A repeated write replaces them."""
 
     def __init__(self, sink: ParquetSink) -> None:
         self._path = sink.path
@@ -51,6 +52,10 @@ class ParquetWriter:
             out = pa.BufferOutputStream()
             pa.parquet.write_table(table.drop_columns(["version"]), out)
             self._replace(f"{name}/version={events.version}", out.getvalue())
+        frame = events.violations_on_spark
+        if frame is not None:
+            place = f"{self._path}/{VIOLATIONS}/version={events.version}"
+            frame.drop("version").write.mode("overwrite").parquet(place)
 
     def _replace(self, folder: str, data: pa.Buffer) -> None:
         directory = directory_at(self._path)
@@ -66,8 +71,8 @@ class DeltaWriter:
         self._path, self._spark = sink.path, spark
 
     def write(self, events: SinkEvents) -> None:
-        for name, table in events.nonempty_tables():
-            writer = self._spark.createDataFrame(table).write.format("delta").mode("append")
+        for name, frame in _frames(events, self._spark):
+            writer = frame.write.format("delta").mode("append")
             writer = writer.option("txnAppId", f"holdfast-{events.name}-{name}").option("txnVersion", events.version)
             writer.save(f"{self._path}/{name}")
 
@@ -79,8 +84,17 @@ class TableWriter:
         self._name, self._spark = sink.name, spark
 
     def write(self, events: SinkEvents) -> None:
-        for name, table in events.nonempty_tables():
-            self._spark.createDataFrame(table).write.mode("append").saveAsTable(f"{self._name}_{name}")
+        for name, frame in _frames(events, self._spark):
+            frame.write.mode("append").saveAsTable(f"{self._name}_{name}")
+
+
+def _frames(events: SinkEvents, spark: SparkSession) -> Iterator[tuple[str, DataFrame]]:
+    """The tables of a version as DataFrames."""
+    for name, table in events.nonempty_tables():
+        yield name, spark.createDataFrame(table)
+    violations = events.violations_on_spark
+    if violations is not None:
+        yield VIOLATIONS, violations
 
 
 @dataclass(frozen=True)

@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from holdfast.spark.events import Events, events_by_table
+from holdfast.spark.events import Events, SparkChanges, events_by_table
 from holdfast.spark.jobs import described, together
 from holdfast.spark.kept_rules import KeptRules, Moves
 from holdfast.spark.moves import Net, counts, good_events
 from holdfast.spark.rows import MANY, SparkRows, rows_state
 from holdfast.spark.state_files import StateFiles
-from holdfast.table.change import Changes
 from holdfast.table.effect import Bad, Drift
 
 if TYPE_CHECKING:
@@ -36,11 +35,18 @@ class NetEffect:
 
 
 def net_effect(
-    changes: Changes, rules: KeptRules, next_ids: Mapping[str, int], version: int, *, quarantine: bool
+    changes: SparkChanges,
+    rules: KeptRules,
+    next_ids: Mapping[str, int],
+    version: int,
+    *,
+    quarantine: bool,
 ) -> NetEffect:
     """The net effect of a batch. A contradiction is an error, or its rows are left out, as in the process."""
     effect = NetEffect()
-    for name, events in events_by_table(changes, dict(rules.options), rules.files.spark).items():
+    events_of = events_by_table(changes, dict(rules.options), rules.files.spark, quarantine=quarantine)
+    for name, events in events_of.items():
+        effect.bad += events.bad
         table = _TableEffect(rules.rows(name), StateFiles(rules.files.spark, rules.files.root), version, effect)
         table.add(events, next_ids.get(name, 0), quarantine=quarantine)
     return effect
@@ -72,7 +78,7 @@ class _TableEffect:
                 break
             if not quarantine:
                 net.refuse(settled)
-            self.effect.bad += net.bad_rows(settled)
+            self.effect.bad += net.bad_rows(events, given, settled)
             given = good_events(given, settled)
         if has_drift:
             self.effect.drift += net.drift(settled)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, cast
 
-from holdfast.errors import HoldfastError, NotAvailable, StoreError
+from holdfast.errors import HoldfastError, NotAvailable, StoreError, discreet
 from holdfast.rulebook.batch import NO_ROWS, BatchInfo, require_batch
 from holdfast.rulebook.options import BookOptions, Creation, require_entries, require_mask
 from holdfast.rulebook.outcome import Outcome
@@ -16,6 +16,7 @@ from holdfast.rules.rule import Rule
 from holdfast.rules.rulefile import RuleEntry, as_entry
 from holdfast.spark.batch import NetEffect, compact, net_effect, write_changes
 from holdfast.spark.batch_listing import SparkBatchViolations
+from holdfast.spark.events import SparkChanges
 from holdfast.spark.facts import BookFacts, folders_in
 from holdfast.spark.first_rows import write_first_rows
 from holdfast.spark.frames import frames_of, settled
@@ -30,11 +31,10 @@ from holdfast.store.log import Log
 from holdfast.store.marks import Marks
 from holdfast.store.step import GROWING, Step
 from holdfast.store.store import Store
-from holdfast.table.change import Changes
 from holdfast.table.effect import Bad
 
 if TYPE_CHECKING:
-    pass
+    from pyspark.sql import SparkSession
 
 
 class SparkRulebook(SparkReader):
@@ -104,7 +104,7 @@ class SparkRulebook(SparkReader):
 
     def apply(
         self,
-        change: Changes,
+        change: SparkChanges,
         batch_id: str | int | None = None,
         *,
         source: str = "default",
@@ -121,7 +121,8 @@ class SparkRulebook(SparkReader):
         if chronicle.knows(source, number, offsets):
             return Outcome(self.version, number, skipped=True)
         before, version = self._facts, self.version + 1
-        effect = net_effect(change, before.rules, before.next_ids, version, quarantine=batch.quarantine)
+        with discreet(bool(self.masked)):
+            effect = net_effect(change, before.rules, before.next_ids, version, quarantine=batch.quarantine)
         files = before.files.copy()
         counted = write_changes(files, before.rules, effect, version)
         after = replace(before, files=files, next_ids=before.next_ids | effect.next_ids)
@@ -250,6 +251,10 @@ class SparkRulebook(SparkReader):
         if self._read_only:
             raise StoreError(f"version {self.version} was opened to be looked at; open the rulebook without a version")
         self._store.acquire()
+
+    def run_in(self, spark: SparkSession | None) -> None:
+        """Uses this Spark session from now on."""
+        self._facts = replace(self._facts, files=replace(self._facts.files, session=spark))
 
     def hold(self) -> None:
         """Takes the right to write at once, so that no other process writes meanwhile."""

@@ -94,13 +94,13 @@ def by_position(frame: DataFrame, schema: Schema) -> DataFrame:
     numbered = frame.toDF(*(f"c{i}" for i in range(len(schema))))
     return numbered.select(
         [
-            _canonical(F.col(f"c{i}"), column, type_).alias(f"c{i}")
+            canonical(F.col(f"c{i}"), column, type_).alias(f"c{i}")
             for i, (column, type_) in enumerate(zip(schema.columns, types, strict=True))
         ]
     )
 
 
-def _canonical(cell: Expr, column: Column, type_: Any) -> Expr:
+def canonical(cell: Expr, column: Column, type_: Any) -> Expr:
     """A cell in the type of its kind. Texts compare by bytes; timestamps without a zone are in UTC; 0.0 has no sign."""
     if column.kind is Kind.TEXT:
         plain = isinstance(type_, StringType) and getattr(type_, "collation", "UTF8_BINARY") == "UTF8_BINARY"
@@ -128,6 +128,11 @@ def cells(schema: Schema) -> list[str]:
 def places(schema: Schema, names: Iterable[str]) -> list[str]:
     """The cells of columns by their names."""
     return [f"c{schema.position(name)}" for name in names]
+
+
+def quoted(name: str) -> str:
+    """A column name, quoted for Spark."""
+    return "`" + name.replace("`", "``") + "`"
 
 
 def named(frame: DataFrame, schema: Schema) -> DataFrame:

@@ -15,6 +15,7 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 from holdfast.errors import ChangeRefused, shown
+from holdfast.spark.events import Events
 from holdfast.spark.frames import all_of, cells, same
 from holdfast.spark.listing import ID
 from holdfast.spark.rows import SparkRows
@@ -68,8 +69,8 @@ class Net:
         is_first, exists = F.col("sign_before").isNull(), F.col("v").isNotNull()
         reason = (
             F.when(~all_of(F.col(k).isNotNull() for k in key), NO_KEY)
-            .when(F.col("sign_before") == F.col("sign"), REPEATS)
-            .when(is_first & exists & (F.col("sign") > 0), EXISTS)
+            .when((F.col("sign_before") == F.col("sign")) & ~F.col("upsert"), REPEATS)
+            .when(is_first & exists & (F.col("sign") > 0) & ~F.col("upsert"), EXISTS)
             .when(is_first & ~exists & (F.col("sign") < 0), ABSENT)
         )
         return found.select("*", is_first.alias("is_first"), reason.alias("reason"))
@@ -143,25 +144,34 @@ class Net:
             text = f"table {shown(self.rows.name)}: {self._reason(first[0])}{more}"
             raise ChangeRefused(f"{text}; the batch was refused as a whole")
 
-    def bad_rows(self, settled: DataFrame) -> list[Bad]:
-        """The bad rows, for the quarantine."""
-        bad = settled.where("reason is not null")
-        rows = bad.orderBy("seq").limit(_MOST_BAD + 1).collect()
+    def bad_rows(self, events: Events, given: DataFrame, settled: DataFrame) -> list[Bad]:
+        """The bad rows, and the other halves of their updates, for the quarantine."""
+        bad = settled.where("reason is not null").selectExpr("seq as bad_seq", "reason")
+        chosen = given.join(F.broadcast(bad), F.expr("seq.part = bad_seq.part and seq.unit = bad_seq.unit"))
+        rows = chosen.orderBy("seq").limit(_MOST_BAD + 1).collect()
         if len(rows) > _MOST_BAD:
             raise ChangeRefused(
                 f"more than {_MOST_BAD:,} rows contradict table {shown(self.rows.name)}; nothing changed"
             )
-        return [self._bad(row) for row in rows]
+        own = {row["seq"]: row for row in rows if row["seq"] == row["bad_seq"]}
+        made: dict[Row, Bad] = {}
+        for row in rows:
+            if row["seq"] in own or row["bad_seq"] in own:
+                made.setdefault(row["seq"], self._bad(events, row, own.get(row["seq"]), own.get(row["bad_seq"])))
+        return list(made.values())
 
-    def _bad(self, row: Row) -> Bad:
-        schema = self.rows.options.schema
+    def _bad(self, events: Events, row: Row, own: Row | None, other: Row | None) -> Bad:
+        schema, of = self.rows.options.schema, own or other
+        assert of is not None
         values = {name: row[f"c{i}"] for i, name in enumerate(schema.names)}
-        reason, plain = self._reason(row), _REASONS.get(row["reason"], "repeats a change").format("(...)")
-        change = "delete" if self._sign(row) < 0 else "insert"
-        return Bad(self.rows.name, "a row of the change", change, values, reason, plain)
+        plain = _REASONS.get(of["reason"], "repeats a change").format("(...)")
+        prefix = "" if own is not None else "its other half: "
+        change = "delete" if row["sign"] < 0 else "insert"
+        place = events.place(row["seq"]["part"], row["seq"]["uid"])
+        return Bad(self.rows.name, place, change, values, prefix + self._reason(of), prefix + plain)
 
     def _sign(self, row: Row) -> int:
-        return int(row["sign"]) if self.rows.options.key else -1
+        return int(row["sign"]) if "sign" in row else -1
 
     def _reason(self, row: Row) -> str:
         schema, options = self.rows.options.schema, self.rows.options
@@ -183,10 +193,11 @@ class Net:
 
 
 def good_events(events: DataFrame, settled: DataFrame) -> DataFrame:
-    """The events without the bad ones. Without a key, one delete of each value that is not there often enough is bad:
-    this is repeated until none is."""
-    bad = settled.where("reason is not null").select(F.col("seq").alias("bad_seq"))
-    return events.join(F.broadcast(bad), F.col("seq") == F.col("bad_seq"), "left_anti")
+    """The events without the bad ones, and without the other halves of their updates. Without a key, one delete of each
+    value that is not there often enough is bad: this is repeated until none is."""
+    bad = settled.where("reason is not null").selectExpr("seq as bad_seq")
+    same_unit = F.expr("seq.part = bad_seq.part and seq.unit = bad_seq.unit")
+    return events.join(F.broadcast(bad), same_unit, "left_anti")
 
 
 def counts() -> tuple[Expr, ...]:
