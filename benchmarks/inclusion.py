@@ -25,9 +25,7 @@ from benchmarks.agree import told
 from benchmarks.measure import machine
 from holdfast.discovery.ind.generator import Generator
 from holdfast.discovery.ind.inclusions import Inclusions
-from holdfast.executors.spark import SparkExecutor
 from holdfast.rulebook import Rulebook
-from holdfast.spark.session import running
 from holdfast.table.change import Change
 from holdfast.table.dictionary import Codes, TextDictionary
 from holdfast.table.encode import encode_table
@@ -205,26 +203,12 @@ def durable(scale: str = "1") -> None:
         book.close()
 
 
-def on_spark(scale: str = "1") -> None:
-    """100,000 rows of lineitem, values in buckets on `local[2]`; by the clock."""
-    with tempfile.TemporaryDirectory() as place:
-        found, codes, _ = loaded(generated(scale, Path(place)))
-        with running() as spark:
-            started = time.perf_counter()
-            found.run_on(SparkExecutor(spark, Path(place) / "buckets"))
-            print(f"  values of TPC-H {scale} in buckets on Spark after {time.perf_counter() - started:.1f} s")
-            for what, seconds in timed_change(
-                found, "lineitem", codes["lineitem"], 100_000, 2, time.perf_counter
-            ).items():
-                told(f"TPC-H {scale}: 100,000 lineitem rows {what} on Spark", seconds, 8.0)
-
-
 def main() -> None:
     print(machine(), pa.__version__, flush=True)
     warm()
     if not peers.available():
         sys.exit("TPC-H cannot be generated here")
-    chosen = sys.argv[1:] or ["0.1", "1", "wide", "durable", "spark"]
+    chosen = sys.argv[1:] or ["0.1", "1", "wide", "durable"]
     times = {scale: tpch(scale) for scale in chosen if scale in LIMITS}
     if len(times) == 2:
         print(f"  1,000 rows at SF 1 against SF 0.1: {times['1'] / times['0.1']:.2f}x (<= 1.5x)")
@@ -232,8 +216,6 @@ def main() -> None:
         wide()
     if "durable" in chosen:
         durable()
-    if "spark" in chosen:
-        on_spark()
 
 
 if __name__ == "__main__":

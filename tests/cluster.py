@@ -1,6 +1,6 @@
 """`python -m tests.cluster`: a standalone Spark cluster on loopback, whose executor and worker are killed during a job.
 
-Master and workers are those of the pip wheel. The job must end with the answer that threads give.
+Master and workers are those of the pip wheel. The checks must end with the answer that the process gives.
 """
 
 from __future__ import annotations
@@ -17,12 +17,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import numpy as np
-
-from holdfast.discovery.fd.agree_sets import AgreeSets
-from holdfast.executors.executor import Executor
-from holdfast.executors.spark import SparkExecutor
-from holdfast.executors.threads import ThreadExecutor
+import holdfast as hf
+from holdfast.generate import tax
 from holdfast.java import find_java
 from holdfast.spark.session import local_session
 
@@ -71,15 +67,6 @@ def _wait_for(port: int) -> None:
     raise TimeoutError("the master does not answer")
 
 
-def _wait_for_results(shared: Path, count: int) -> None:
-    """Until a job has written so many results; it has more to write."""
-    for _ in range(6000):
-        if len(list(shared.glob("job-*/out-*"))) >= count:
-            return
-        time.sleep(0.01)
-    raise TimeoutError("the job writes nothing")
-
-
 def session_on(address: str):
     conf = {"spark.executor.memory": "1g", "spark.executor.cores": "1", "spark.task.maxFailures": "8"}
     return local_session(address, conf)
@@ -90,41 +77,37 @@ def _executors() -> list[int]:
     return [int(text) for text in found.stdout.split()]
 
 
-def counts_of(codes: np.ndarray, executor: Executor) -> dict[int, int]:
-    """How many pairs of rows agree on which columns."""
-    pairs = AgreeSets(len(codes), executor=executor, few_pairs=0, pairs_per_tile=2048 * 2048)
-    tally = pairs.pairs(np.arange(codes.shape[1]), codes)
-    return dict(zip(tally.sets[:, 0].tolist(), tally.counts.tolist(), strict=True))
-
-
 def main() -> None:
-    codes = np.random.default_rng(0).integers(0, 50, (15, 40_000))
-    expected = counts_of(codes, ThreadExecutor(2))
-    with cluster(2) as (address, workers), tempfile.TemporaryDirectory() as shared:
+    rules = ["state -> area", "not(t.state = s.state and t.salary > s.salary and t.rate < s.rate)", "key(phone)"]
+    table = tax(60_000, 0).tables["tax"]
+    expected = hf.check(table, rules)
+    with cluster(2) as (address, workers):
         spark = session_on(address)
+        frame = spark.createDataFrame(table).repartition(16)
+        assert hf.check(frame.limit(1000), rules[2:], on="spark").ok
         killed: list[str] = []
 
         def kill() -> None:
-            _wait_for_results(Path(shared), 1)
+            time.sleep(2)
             for process in _executors()[:1]:
                 os.kill(process, signal.SIGKILL)
                 killed.append("executor")
-            _wait_for_results(Path(shared), 4)
+            time.sleep(3)
             workers[0].kill()
             killed.append("worker")
 
-        executor = SparkExecutor(spark, Path(shared), tasks=16)
-        assert counts_of(codes[:, :2000], executor) == counts_of(codes[:, :2000], ThreadExecutor(1))
         killer = threading.Thread(target=kill)
         killer.start()
-        started = time.perf_counter()
-        found = counts_of(codes, executor)
+        started, answers = time.perf_counter(), []
+        while not answers or killer.is_alive():
+            found = hf.check(frame, rules, on="spark")
+            answers.append([found.count(rule) for rule in rules])
         seconds = time.perf_counter() - started
         killer.join()
         spark.stop()
     assert killed == ["executor", "worker"], killed
-    assert found == expected
-    print(f"an executor and a worker were killed; the job ended after {seconds:.1f} s with the same answer")
+    assert all(answer == [expected.count(rule) for rule in rules] for answer in answers)
+    print(f"an executor and a worker were killed; {len(answers)} checks ended in {seconds:.1f} s with the same answer")
 
 
 if __name__ == "__main__":

@@ -20,7 +20,6 @@ from holdfast.discovery.dc.predicate_space import PredicateSpace, cross_pairs
 from holdfast.discovery.dc.table_dcs import TableDcs
 from holdfast.discovery.row_rules import row_rules
 from holdfast.discovery.search_options import SearchOptions
-from holdfast.executors.spark import SparkExecutor
 from holdfast.rules.masks import mask_of, unpack
 from holdfast.rules.operator import Op, Weak
 from holdfast.rules.plain import plain_minimal
@@ -31,6 +30,7 @@ from holdfast.table.row_change import RowChange
 from holdfast.table.schema import Column, Schema
 from tests import naive
 from tests.conftest import cases
+from tests.test_executors import FarThreads
 
 NULLS = ["equal", "distinct", "sql"]
 NAMES = ("b", "a c", "a")
@@ -306,14 +306,13 @@ def test_what_is_too_much_to_count():
     assert expected_clues(PredicateSpace.of(wide, "equal"), rng.integers(0, 50, (30, 3000))) > 4_000_000
 
 
-@pytest.mark.spark
-def test_evidence_on_spark(spark, tmp_path):
-    """Tiles on Spark, base x base and change x base, against this process."""
+def test_evidence_on_a_far_executor():
+    """Tiles elsewhere, base x base and change x base, against this process."""
     rng = np.random.default_rng(0)
     codes = rng.integers(0, 6, (3, 400))
     codes[1, :40] = NULL
     space = PredicateSpace.of(schema_of([Kind.INTEGER, Kind.INTEGER, Kind.TEXT]), "sql", [(0, 1)])
-    mine, theirs = Evidence(space), Evidence(space, SparkExecutor(spark, tmp_path), few_pairs=0, pairs_per_tile=20_000)
+    mine, theirs = Evidence(space), Evidence(space, FarThreads(2), few_pairs=0, pairs_per_tile=20_000)
     for change in (moved(codes[:, :0], codes[:, :350]), moved(codes[:, 50:350], codes[:, 350:], codes[:, :50])):
         for evidence in (mine, theirs):
             evidence.merge(evidence.delta(change))
@@ -321,16 +320,15 @@ def test_evidence_on_spark(spark, tmp_path):
         assert one == other and sum(one.values()) == 350 * 349 // 2
 
 
-@pytest.mark.spark
-def test_lean_evidence_on_spark(spark, tmp_path):
-    """What stands is tried on Spark, as rows come and go, against all pairs counted here."""
+def test_lean_evidence_on_a_far_executor():
+    """What stands is tried elsewhere, as rows come and go, against all pairs counted here."""
     rng = np.random.default_rng(0)
     codes = rng.integers(0, 5, (3, 300))
     codes[0, :30] = NULL
     codes[2] = codes[0] * 5 + codes[1]
     schema = schema_of([Kind.INTEGER, Kind.INTEGER, Kind.INTEGER])
     found = {}
-    for how, executor in (("counted", None), ("lean", SparkExecutor(spark, tmp_path))):
+    for how, executor in (("counted", None), ("lean", FarThreads(2))):
         wanted = SearchOptions(("order", "dc"), "sql", cross_columns=[("b", "a c")], max_size=2, evidence=how)
         rules = TableDcs(schema, wanted, executor)
         ids = np.arange(300)

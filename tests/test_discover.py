@@ -27,6 +27,7 @@ from tests import laws, naive
 from tests import strategies as hs
 from tests.conftest import CASES, LOOKS_AFTER, cases
 from tests.test_agree import Table, changes, expected, rules_of, wanted
+from tests.test_executors import FarThreads
 
 BOTH = ("key", "fd")
 ORDERS = pa.table({"id": [1, 2, 3, 4], "zip": [10, 10, 20, 30], "city": ["B", "B", "H", "H"], "land": ["DE"] * 4})
@@ -281,14 +282,7 @@ def test_a_book_that_finds_rules_on_the_command_line(orders, tmp_path, capsys):
     assert json.loads(capsys.readouterr().out)["history"][-1]["rules_removed"] == 1
 
 
-# --- on Spark ------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def on_spark(spark, tmp_path):
-    from holdfast.executors.spark import SparkExecutor
-
-    return SparkExecutor(spark, tmp_path)
+# --- elsewhere ------------------------------------------------------------------------------------------------
 
 
 def sent_away(columns, asked, executor, strategy):
@@ -302,29 +296,27 @@ def sent_away(columns, asked, executor, strategy):
     return found
 
 
-@pytest.mark.spark
 @pytest.mark.parametrize("strategy", ["counted", "witnessed"])
 @given(data=st.data())
-@settings(max_examples=CASES // 500 if CASES else 2, suppress_health_check=[*HealthCheck], derandomize=not CASES)
-def test_rules_on_spark(on_spark, strategy, data):
+@settings(max_examples=CASES // 50 if CASES else 20, suppress_health_check=[*HealthCheck], derandomize=not CASES)
+def test_rules_on_a_far_executor(strategy, data):
     columns, nulls = data.draw(st.integers(1, 4)), data.draw(st.sampled_from(hs.POLICIES))
     table = Table(columns)
-    found = sent_away(columns, wanted(nulls, None), on_spark, strategy)
+    found = sent_away(columns, wanted(nulls, None), FarThreads(2), strategy)
     for deletes, inserts in data.draw(changes(columns))[:3]:
         found.update(table.change(deletes, inserts))
         assert rules_of(found, table) == expected(table, nulls, None)
 
 
-@pytest.mark.spark
 @pytest.mark.parametrize("strategy", ["counted", "witnessed"])
-def test_larger_tables_on_spark(on_spark, strategy):
+def test_larger_tables_on_a_far_executor(strategy):
     rng = np.random.default_rng(0)
     codes = np.ascontiguousarray(np.array([rng.integers(0, k, 6000) for k in (3, 8, 40, 500, 6000)]))
     nobody = np.arange(0), codes[:, :0]
     first = RowChange(*nobody, np.arange(5000), codes[:, :5000], *nobody)
     spans = (np.arange(50), np.arange(5000, 6000), np.arange(50, 5000))
     second = RowChange(*(x for span in spans for x in (span, np.ascontiguousarray(codes[:, span]))))
-    there = sent_away(5, wanted("equal", None), on_spark, strategy)
+    there = sent_away(5, wanted("equal", None), FarThreads(2), strategy)
     here = TableFds(5, wanted("equal", None), ThreadExecutor(2))
     for change in (first, second):
         here.update(change)

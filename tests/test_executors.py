@@ -16,6 +16,15 @@ from holdfast.executors.executor import Block, Bucket, Cancellation, Cancelled, 
 from holdfast.executors.threads import _AHEAD, ThreadExecutor
 from tests.conftest import cases
 
+
+class FarThreads(ThreadExecutor):
+    """Threads that count as far away, so that all work is sent to them."""
+
+    @property
+    def elsewhere(self) -> bool:
+        return True
+
+
 EXECUTORS = {"one thread": ThreadExecutor(workers=1), "four threads": ThreadExecutor(workers=4)}
 
 

@@ -25,7 +25,6 @@ from holdfast.discovery.ind.generator import Generator
 from holdfast.discovery.ind.inclusions import Inclusions
 from holdfast.discovery.ind.runs import Runs
 from holdfast.discovery.ind.spread_generator import SpreadGenerator
-from holdfast.executors.spark import SparkExecutor
 from holdfast.executors.threads import ThreadExecutor
 from holdfast.rulebook.making import loaded_engine
 from holdfast.rules.masks import unpack
@@ -44,6 +43,7 @@ from tests import laws, naive
 from tests import strategies as hs
 from tests.conftest import CASES, LOOKS_AFTER, cases
 from tests.disks import UNSYNCED
+from tests.test_executors import FarThreads
 
 KIND_GROUPS = {"integer": "n", "decimal": "n", "float": "n", "date": "d", "timestamp": "d", "boolean": "b", "text": "t"}
 
@@ -174,11 +174,10 @@ def test_clusters_follow_the_cells(form, data):
         assert generator.lacking(left, right, 2).numbers.tolist() == lacking[:2]
 
 
-@pytest.mark.spark
-def test_clusters_in_buckets_on_spark(spark, tmp_path):
-    """The same cells in memory and on Spark; those of the second change go again."""
+def test_clusters_in_buckets_on_a_far_executor():
+    """The same cells in memory and elsewhere; those of the second change go again."""
     rng = np.random.default_rng(0)
-    memory, spread = Generator(70), SpreadGenerator(SparkExecutor(spark, tmp_path), 70, buckets=4)
+    memory, spread = Generator(70), SpreadGenerator(FarThreads(2), 70, buckets=4)
     first, second = rng.integers(0, 300, (2, 400))
     for sign, numbers in ((1, first), (1, second), (-1, second)):
         cells = Cells.of(numbers, numbers % 3, ATTRIBUTES * 80, np.full(400, sign))
@@ -405,9 +404,8 @@ def test_columns_added_later_are_compared_too(tmp_path):
         assert some.rules().vacuous == ()
 
 
-@pytest.mark.spark
-def test_inclusions_of_a_book_on_spark(spark, tmp_path):
-    """The same book in this process and on Spark, and back."""
+def test_inclusions_of_a_book_on_a_far_executor():
+    """The same book here and elsewhere, and back."""
     rng = np.random.default_rng(3)
 
     def rows(size):
@@ -415,7 +413,7 @@ def test_inclusions_of_a_book_on_spark(spark, tmp_path):
         return {int(i): (f"v{a}", f"v{b}") for i, a, b in zip(rng.integers(0, 10**9, size), *letters, strict=True)}
 
     tables = {"r": _frame(rows(20)), "s": _frame(rows(60))}
-    executor = SparkExecutor(spark, tmp_path)
+    executor = FarThreads(2)
     mine = hf.Rulebook.create(None, tables, kinds=("ind",))
     theirs = hf.Rulebook.create(None, tables, kinds=("ind",), executor=executor)
     assert "buckets on executors" in theirs.rules().how[-1]

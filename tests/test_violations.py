@@ -5,14 +5,12 @@ from __future__ import annotations
 from decimal import Decimal
 
 import duckdb
-import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import holdfast as hf
-from holdfast.executors.threads import ThreadExecutor
 from holdfast.indexes.box import BoxIndex
 from holdfast.rules.grammar import parse
 from holdfast.rules.rule import Dc, as_dc, conjunction_text
@@ -78,41 +76,6 @@ def test_every_change_tells_what_it_changed(index, case):
     """naive == box == chain == less_than == SQL in DuckDB, after every change."""
     with searching_with(index):
         tells_what_it_changed(case)
-
-
-@given(case=checked_stories())
-@settings(max_examples=cases(50))
-def test_every_change_tells_what_it_changed_in_parts(case):
-    """The same for indexes in parts, on threads."""
-    tells_what_it_changed(case, executor=ThreadExecutor(2))
-
-
-@pytest.mark.parametrize("rule", ["not(t.a <= s.a and t.b >= s.b)", "not(t.a < s.b and t.b > s.a)", "not(t.a >= s.b)"])
-def test_blocks_whose_bounds_just_leave_room(rule):
-    rng = np.random.default_rng(1)
-    table = pa.table({"id": range(40), "a": rng.integers(0, 9, 40), "b": rng.integers(0, 9, 40)})
-    here, there = (
-        hf.Rulebook.create(None, table.slice(0, 20), key="id", rules=[rule], **way)
-        for way in ({}, {"executor": ThreadExecutor(2)})
-    )
-    for i in range(20, 40):
-        one, other = (book.apply(hf.Change(inserts=table.slice(i, 1), deletes=[(i - 20,)])) for book in (here, there))
-        assert one.violations.added(rule).equals(other.violations.added(rule))
-        assert one.violations.removed(rule).equals(other.violations.removed(rule))
-        assert here.count_violations(rule) == there.count_violations(rule)
-
-
-def test_rows_leave_parts_to_which_only_their_other_role_was_asked():
-    """As t and as s a row has other keys; one that leaves is found under both."""
-    rule, rng = "not(t.a = s.b and t.c < s.d)", np.random.default_rng(0)
-    table = pa.table({"id": range(60)} | {name: rng.integers(0, 30, 60) for name in "abcd"})
-    here, there = (
-        hf.Rulebook.create(None, table, key="id", rules=[rule], **way) for way in ({}, {"executor": ThreadExecutor(2)})
-    )
-    for i in range(60):
-        one, other = (book.apply(hf.Change(deletes=[(i,)])) for book in (here, there))
-        assert one.violations.removed(rule).equals(other.violations.removed(rule))
-        assert here.count_violations(rule) == there.count_violations(rule)
 
 
 def tells_what_it_changed(case, **options) -> None:

@@ -6,12 +6,13 @@ import json
 import re
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 import holdfast
-from holdfast.cli.options import VIOLATED, Directory, FailOn, Form, Limit, SafeCells, fails, listed
+from holdfast.cli.on_spark import feeds_of, is_for_spark_to_read, listed_pairs, session_of_book
+from holdfast.cli.options import VIOLATED, Directory, FailOn, Form, Limit, Master, On, Remote, SafeCells, fails, listed
 from holdfast.cli.output import Format, Record, as_json, print_csv, print_table
 from holdfast.cli.progress import announce, progress_bar
 from holdfast.cli.row_names import hides_names, named_pairs
@@ -20,6 +21,7 @@ from holdfast.errors import HoldfastError, ReadError, discreet
 from holdfast.pipeline.addresses import AlertAddresses
 from holdfast.pipeline.landing import content_hash
 from holdfast.rulebook import Rulebook
+from holdfast.rules.rulefile import RuleEntry
 from holdfast.table.change import read_feed
 from holdfast.workflow.alerts import Alert, alerts_of_batch
 from holdfast.workflow.baseline import Baseline
@@ -45,6 +47,9 @@ def apply_command(
     ] = None,
     again: Annotated[bool, typer.Option("--again", help="Apply the file even if it was applied before.")] = False,
     safe_cells: SafeCells = False,
+    on: On = "auto",
+    master: Master = None,
+    remote: Remote = None,
 ) -> None:
     """Apply the batches of a change file and show which violations were added and removed.
 
@@ -59,14 +64,17 @@ def apply_command(
     announce()
     alerts: list[Alert] = []
     records: list[Record] = []
-    with progress_bar("loading") as progress, Rulebook.open(directory, progress=progress) as book:
+    with (
+        session_of_book(directory, on, master, remote),
+        progress_bar("loading") as progress,
+        Rulebook.open(directory, progress=progress) as book,
+    ):
         _adopt_decisions(book)
         Baseline.of(book)  # report a damaged baseline before anything is applied
         addresses = AlertAddresses(book, directory, alert or ())
         alerts += addresses.deliver()  # alerts that earlier commands could not deliver
         with discreet(bool(book.masked)):
-            content = _content_of(Path(changes))
-            batches = read_feed(changes, batch=batch)
+            content, batches = _read(changes, batch, book)
         how: Record = {"source": source, "on_error": "quarantine" if quarantine else "refuse"}
         for name, feeds in batches:
             if name is None and not again:
@@ -86,6 +94,15 @@ def apply_command(
         addresses.require_delivered()
     if fails({a.severity for a in alerts}, fail_on):
         raise typer.Exit(VIOLATED)
+
+
+def _read(changes: str, batch: str | None, book: Any) -> tuple[str, list[tuple[str | None, Any]]]:
+    """What identifies the content of a change, and its batches."""
+    if is_for_spark_to_read(changes, book):
+        path = Path(changes)
+        content = _content_of(path) if path.is_file() else json.dumps({"place": changes})
+        return content, [(batch, feeds_of(changes, book))]
+    return _content_of(Path(changes)), [*read_feed(changes, batch=batch)]
 
 
 def _content_of(path: Path) -> str:
@@ -124,22 +141,33 @@ def _batch_id(name: str | None) -> str | int | None:
     return int(name) if name is not None and re.fullmatch(r"-?[0-9]{1,18}", name) else name
 
 
-def _batch_record(book: Rulebook, out: holdfast.Outcome, limit: int) -> Record:
+def _batch_record(book: Any, out: holdfast.Outcome, limit: int) -> Record:
     """What a batch did, for JSON."""
     violations, mask = [], Mask.of(book)
     for entry in book.entries if not out.skipped else ():
-        delta = out.violations.of(entry.id)
-        hidden = hides_names(book, entry, mask)
-        pairs = {
-            f"pairs_{change}": named_pairs(listed, hidden, limit) if listed else []
-            for change, listed in (("added", delta.added), ("removed", delta.removed))
-        }
-        violations.append({"rule": entry.rule, "added": delta.count_added, "removed": delta.count_removed, **pairs})
+        added, removed = out.violations.count_added(entry.id), out.violations.count_removed(entry.id)
+        pairs = _pairs(book, out, entry, mask, limit)
+        violations.append({"rule": entry.rule, "added": added, "removed": removed, **pairs})
     rules = {"added": out.rules.added.texts(), "removed": out.rules.removed.texts()}
     rows: Record = {"rows": out.rows, "quarantined": len(out.quarantined), "drift": len(out.drift)}
     bad_rows = [mask.quarantined(vars(bad)) for bad in out.quarantined[:_SHOWN]]
     rows["reasons"] = [f"{bad['place']}: {bad['reason']}" for bad in bad_rows]
     return {"batch": out.batch, "skipped": out.skipped, "rules": rules, "violations": violations, **rows}
+
+
+def _pairs(book: Any, out: holdfast.Outcome, entry: RuleEntry, mask: Mask, limit: int) -> Record:
+    """The first violations of a rule that a batch added and removed."""
+    hidden = hides_names(book, entry, mask)
+    if isinstance(book, Rulebook):
+        delta = out.violations.of(entry.id)
+        lists = (("added", delta.added), ("removed", delta.removed))
+        return {f"pairs_{change}": named_pairs(some, hidden, limit) if some else [] for change, some in lists}
+    counts = {"added": out.violations.count_added(entry.id), "removed": out.violations.count_removed(entry.id)}
+    frames: dict[str, Any] = {"added": out.violations.added, "removed": out.violations.removed}
+    return {
+        f"pairs_{change}": listed_pairs(frames[change](entry.id), limit) if count and not hidden else []
+        for change, count in counts.items()
+    }
 
 
 def _print_batch(record: Record, format: Format, safe_cells: bool) -> None:

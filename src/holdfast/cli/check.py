@@ -10,7 +10,8 @@ from typing import Annotated, Any
 import typer
 
 from holdfast.check import Found, check
-from holdfast.cli.files import frames_of, goes_to_spark, keys_of, tables_of, types_of
+from holdfast.cli.files import keys_of, tables_of, types_of
+from holdfast.cli.on_spark import frames_of, goes_to_spark
 from holdfast.cli.options import (
     VIOLATED,
     FailOn,
@@ -18,8 +19,10 @@ from holdfast.cli.options import (
     Form,
     Key,
     Limit,
+    Master,
     Nulls,
     On,
+    Remote,
     RuleFileOption,
     RuleOption,
     SafeCells,
@@ -40,7 +43,7 @@ from holdfast.workflow.tolerance import exceeds_tolerance
 def check_command(
     files: Files, rules: RuleFileOption = None, rule: RuleOption = None, key: Key = None, type: Types = None,
     nulls: Nulls = "sql", format: Form = Format.TABLE, limit: Limit = None, fail_on: FailOn = "error",
-    on: On = "auto",
+    on: On = "auto", master: Master = None, remote: Remote = None,
     baseline: Annotated[
         Path | None,
         typer.Option(help="A file of known violations. They are listed, but do not change the exit status."),
@@ -60,12 +63,11 @@ def check_command(
     tables = tables_of(files)
     with ExitStack() as stack:
         if goes_to_spark(tables, on):
-            tables = stack.enter_context(frames_of(tables))
-            options["on"] = "spark"
+            tables = stack.enter_context(frames_of(files, master, remote))
+            options |= {"on": "spark", "types": None}
         progress = stack.enter_context(progress_bar("checking"))
         found = check(tables, wanted, nulls=nulls, progress=progress, **options)
         results = [_result(found, entry, listed(limit, format)) for entry in found.entries]
-        stack.callback(getattr(found, "close", bool))
     print_results(results, format, files, safe_cells)
     broken = [entry for entry in found.entries if exceeds_tolerance(entry, found.count(entry.id), _rows(found, entry))]
     if baseline is not None:
@@ -78,7 +80,7 @@ def _rows(found: Any, entry: RuleEntry) -> int:
     """The number of rows of the table that a rule is about, in this process or on Spark."""
     if isinstance(found, Found):
         return found.book.count(table_of(entry.value, found.book.schemas))
-    return int(found.tables[table_of(entry.value, found.schemas)].rows)
+    return int(found.rows(table_of(entry.value, found.schemas)))
 
 
 def _not_in_baseline(found: Any, broken: list[RuleEntry], path: Path, record: bool) -> list[RuleEntry]:

@@ -11,6 +11,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from holdfast.errors import HoldfastError
 from holdfast.java import OLDEST, find_java
 from holdfast.kernels.compiled import cache_directory, is_cached
 from holdfast.store.directory import directory_at
@@ -56,6 +57,41 @@ def examine_book(directory: Path) -> list[Finding]:
         found = f"{behind:,} of {version:,} versions not delivered" if behind else "up to date"
         findings.append(Finding(f"sink {sink}", not behind, found, advice if behind else ""))
     return findings
+
+
+def examine_spark(directory: Path | None, master: str | None, remote: str | None) -> list[Finding]:
+    """What a worker of Spark has, and whether Spark and this process see the same place of a rulebook."""
+    from holdfast.cli.on_spark import session
+
+    with session(master, remote) as spark:
+        from holdfast.spark.probe import worker_versions
+
+        versions = worker_versions(spark)
+        findings = [Finding("Spark session", True, f"version {spark.version}, {remote or master or 'local[*]'}")]
+        python = f"Python {versions.pop('python')}"
+        packages = ", ".join(f"{name} {version}" for name, version in versions.items() if version)
+        findings.append(Finding("a worker", True, f"{python}; {packages}"))
+        missing = [name for name, version in versions.items() if not version]
+        advice = "only order and inequality rules need them on workers: install the wheel there" if missing else ""
+        told = f"{', '.join(missing)} not installed there" if missing else "can run every rule"
+        findings.append(Finding("rules with kernels", not missing, told, advice))
+        if directory is not None:
+            findings.append(_place(directory))
+    return findings
+
+
+def _place(directory: Path) -> Finding:
+    """Whether Spark sees what this process writes, and a second put fails."""
+    from holdfast.rulebook import Rulebook
+
+    with Rulebook.open(directory) as book:
+        if isinstance(book, Rulebook):
+            return Finding("place", True, f"the rows of {directory} are in the process")
+        try:
+            book.require_shared()
+        except HoldfastError as error:
+            return Finding("place", False, str(error))
+        return Finding("place", True, f"Spark and this process both see {book.files.root}")
 
 
 def _python() -> Finding:

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
-
 from holdfast.discovery.search_options import Sizes
 from holdfast.errors import HoldfastError
-from holdfast.pipeline.config import SPARK_ABOVE
 
 
 def tables_of(files: Sequence[str]) -> Any:
@@ -26,35 +21,6 @@ def tables_of(files: Sequence[str]) -> Any:
     if len(named) == 1 and "=" not in files[0]:
         return next(iter(named.values()))
     return named
-
-
-def goes_to_spark(tables: Any, on: str) -> bool:
-    """Whether to check these files on Spark: if asked to, or if Parquet files have too many rows for one process."""
-    if on not in ("auto", "process", "spark"):
-        raise HoldfastError(f"--on is auto, process or spark, not {on!r}")
-    paths = list(tables.values()) if isinstance(tables, Mapping) else [tables]
-    parquet = all(path.is_dir() or path.suffix == ".parquet" for path in paths)
-    if on == "spark" and not parquet:
-        raise HoldfastError("--on spark is for Parquet files; convert the others first")
-    rows = sum(_rows_of(path) for path in paths) if parquet and on == "auto" else 0
-    if rows > SPARK_ABOVE:
-        print(f"holdfast: {rows:,} rows are more than {SPARK_ABOVE:,}: checking on Spark", file=sys.stderr)
-    return on == "spark" or rows > SPARK_ABOVE
-
-
-def _rows_of(path: Path) -> int:
-    files = sorted(path.rglob("*.parquet")) if path.is_dir() else [path]
-    return sum(pq.read_metadata(file).num_rows for file in files if file.exists())
-
-
-@contextmanager
-def frames_of(tables: Any) -> Iterator[Any]:
-    """The files as Spark DataFrames, while Spark runs in this process."""
-    from holdfast.spark.session import running
-
-    with running() as spark:
-        named = tables if isinstance(tables, Mapping) else {tables.stem: tables}
-        yield {name: spark.read.parquet(str(path.absolute())) for name, path in named.items()}
 
 
 def keys_of(texts: Sequence[str]) -> Any:

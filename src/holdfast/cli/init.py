@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from holdfast.cli.files import columns_of, keys_of, size_of, tables_of, types_of
+from holdfast.cli.on_spark import frames_of, goes_to_spark
 from holdfast.cli.options import (
     Columns,
     Compare,
@@ -19,13 +21,17 @@ from holdfast.cli.options import (
     Keep,
     Key,
     Masked,
+    Master,
     MaxError,
     MaxSize,
     Measure,
     Nulls,
+    On,
     OnlyInserts,
+    Remote,
     RuleFileOption,
     RuleOption,
+    State,
     Suggest,
     Types,
 )  # fmt: skip
@@ -37,6 +43,7 @@ from holdfast.discovery.search_options import DEFAULT_KINDS, SearchOptions
 from holdfast.ranking.rank import DEFAULT_MOST, Ranked
 from holdfast.rulebook import DEFAULT_KEEP, Rulebook
 from holdfast.rules.rule import Key as KeyRule
+from holdfast.rules.rulefile import RuleFile
 from holdfast.rules.wording import counted
 from holdfast.workflow.decisions import ACCEPTED, SUGGESTED, Decisions, deciding, file_of, write
 
@@ -47,7 +54,8 @@ def init_command(
     keep: Keep = DEFAULT_KEEP, kind: FollowedKinds = None, found_nulls: FoundNulls = "equal", max_error: MaxError = 0.0,
     error: Measure = None, max_size: MaxSize = "default", compare: Compare = "typed",
     cross_columns: CrossColumns = True, evidence: EvidenceOf = "auto", only_inserts: OnlyInserts = False,
-    suggest: Suggest = DEFAULT_MOST, mask: Masked = None,
+    suggest: Suggest = DEFAULT_MOST, mask: Masked = None, on: On = "auto", master: Master = None,
+    remote: Remote = None, state: State = None,
 ) -> None:  # fmt: skip
     """Make a rulebook: a directory that keeps tables, their rules and the violations up to date.
 
@@ -69,8 +77,13 @@ def init_command(
     if masked:
         rule_file.set_mask(masked)
     options |= {"mask": masked, "rules": accepted}
+    tables = tables_of(files)
+    if goes_to_spark(tables, on):
+        with frames_of(files, master, remote) as frames:
+            _init_on_spark(directory, frames, rule_file, options | {"on": "spark", "state": state, "types": None})
+        return
     with progress_bar("checking") as progress:
-        book = Rulebook.create(directory, tables_of(files), progress=progress, **options)
+        book = Rulebook.create(directory, tables, progress=progress, **options)
     with book:
         write(directory, rule_file)
         if suggest:
@@ -80,7 +93,14 @@ def init_command(
         _print_summary(book, directory, bool(kind))
 
 
-def _print_summary(book: Rulebook, directory: Path, is_following: bool) -> None:
+def _init_on_spark(directory: Path, frames: Any, rule_file: RuleFile, options: Record) -> None:
+    """A rulebook whose rows stay on Spark. Nothing is suggested: discovery is in the process."""
+    with Rulebook.create(directory, frames, **options) as book:
+        write(directory, rule_file)
+        _print_summary(book, directory, is_following=False)
+
+
+def _print_summary(book: Any, directory: Path, is_following: bool) -> None:
     tables = ", ".join(f"{name} ({book.count(name):,} rows)" for name in book.schemas)
     followed = f"; {len(book.found()):,} found and followed" if is_following else ""
     print(f"{directory}: {tables}; {counted(len(book.entries), 'rule')} checked{followed}")

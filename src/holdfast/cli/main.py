@@ -20,6 +20,7 @@ from holdfast.cli.check import check_command
 from holdfast.cli.discover import discover_command
 from holdfast.cli.doctor import EXTRAS
 from holdfast.cli.init import init_command
+from holdfast.cli.options import Master, Remote
 from holdfast.cli.terminal import Console, plain
 from holdfast.cli.violations import violations_command
 from holdfast.cli.watch import watch_command
@@ -69,11 +70,15 @@ def doctor(
     directory: Annotated[
         Path | None, typer.Argument(help="A rulebook, to show also how far its sinks are.", show_default=False)
     ] = None,
+    spark: Annotated[bool, typer.Option("--spark", help="Also start Spark, and show what a worker has.")] = False,
+    master: Master = None,
+    remote: Remote = None,
 ) -> None:
     """Show what is installed on this machine, and how to get what is missing."""
-    from holdfast.cli.doctor import examine, examine_book
+    from holdfast.cli.doctor import examine, examine_book, examine_spark
 
     findings = examine() if directory is None else [*examine(), *examine_book(directory)]
+    findings += examine_spark(directory, master, remote) if spark else []
     width = max(len(finding.what) for finding in findings)
     for finding in findings:
         print(f"{'ok ' if finding.ok else '-- '} {finding.what:<{width}}  {finding.found}")

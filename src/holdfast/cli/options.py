@@ -44,8 +44,19 @@ Limit = Annotated[
     int | None, typer.Option(min=0, help="Violations listed for each rule.", show_default="5; 100 in json and csv")
 ]
 On = Annotated[
-    str, typer.Option("--on", help="Where to check: process, spark (Parquet files only), or auto (by number of rows).")
+    str,
+    typer.Option(
+        "--on",
+        help="Where: process, spark (Parquet, ORC, Delta, or tables of its catalog), or auto (by number of rows).",
+    ),
 ]
+Master = Annotated[
+    str | None, typer.Option(help="The Spark master to start (local[*], spark://host:7077, yarn). Not with --remote.")
+]
+State = Annotated[
+    str | None, typer.Option(help="On Spark, where it writes rows and states, if not in the rulebook's directory.")
+]
+Remote = Annotated[str | None, typer.Option(help="The address of a Spark Connect server (sc://host) to use instead.")]
 Keep = Annotated[int, typer.Option(min=1, help="How many of the latest versions can still be opened.")]
 FollowedKinds = Annotated[
     list[str] | None,

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from holdfast.cli.options import Directory, Form, Limit, SafeCells, listed
+from holdfast.cli.on_spark import listed_pairs, session_of_book
+from holdfast.cli.options import Directory, Form, Limit, Master, Remote, SafeCells, listed
 from holdfast.cli.output import Format, Record, RuleResult, csv_lines, print_csv, print_records
 from holdfast.cli.progress import announce, progress_bar
 from holdfast.cli.results import print_results
@@ -32,12 +33,18 @@ def violations_command(
     ] = False,
     new: Annotated[bool, typer.Option("--new", help="Only violations that are not in the baseline.")] = False,
     safe_cells: SafeCells = False,
+    master: Master = None,
+    remote: Remote = None,
 ) -> None:
     """Show the violations that a rulebook has now."""
     if every and format is not Format.CSV:
         raise HoldfastError("--all prints csv: add --format csv")
     announce()
-    with progress_bar("loading") as progress, Rulebook.open(directory, progress=progress) as book:
+    with (
+        session_of_book(directory, "auto", master, remote),
+        progress_bar("loading") as progress,
+        Rulebook.open(directory, progress=progress) as book,
+    ):
         chosen, mask = book.entries if rule is None else (book.entry(rule),), Mask.of(book)
         if every:
             _print_every(book, chosen, mask, safe_cells)
@@ -48,7 +55,10 @@ def violations_command(
             print_results(results, format, [str(directory)], safe_cells)
 
 
-def _result(book: Rulebook, entry: RuleEntry, mask: Mask, limit: int) -> RuleResult:
+def _result(book: Any, entry: RuleEntry, mask: Mask, limit: int) -> RuleResult:
+    if not isinstance(book, Rulebook):
+        pairs = [] if hides_names(book, entry, mask) else listed_pairs(book.violations(entry.id), limit)
+        return RuleResult.of(entry, book.count_violations(entry.id), book.error(entry.id), pairs)
     pairs = [list(pair.values()) for part in named_violations(book, entry, mask, limit) for pair in part]
     return RuleResult.of(entry, book.count_violations(entry.id), book.error(entry.id), pairs)
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from holdfast.cli.options import VIOLATED, FailOn, fails
+from holdfast.cli.options import VIOLATED, FailOn, Master, Remote, fails
 from holdfast.cli.output import Format, json_text
 from holdfast.cli.progress import announce
 from holdfast.cli.terminal import Console
@@ -32,8 +32,11 @@ _MAX_FILES_NAMED = 5
 
 def watch_command(
     pipeline: Annotated[Path, typer.Argument(help="The pipeline file (YAML).", show_default=False)],
-    master: Annotated[str, typer.Option(help="The Spark master to start. Not with --remote.")] = "local[*]",
-    remote: Annotated[str | None, typer.Option(help="A Spark Connect address (sc://host) to use instead.")] = None,
+    master: Master = None,
+    remote: Remote = None,
+    on: Annotated[
+        str | None, typer.Option("--on", help="Where the rows are kept, instead of what the file says.")
+    ] = None,
     once: Annotated[
         bool, typer.Option("--once", help="Process what the source has now, then stop, whatever the trigger says.")
     ] = False,
@@ -54,12 +57,14 @@ def watch_command(
         raise HoldfastError(f"watch prints table or json, not {format}")
     fails(set(), fail_on)
     config = load_pipeline(pipeline)
+    if on is not None:
+        config = Pipeline.model_validate(config.model_dump() | {"on": on})
     if once:
         config = config.model_copy(update={"trigger": Trigger(every=None)})
     announce()
     _quiet_gateway()
     log = Console(stderr=True)
-    log.print(f"starting Spark ({remote or master})", highlight=False)
+    log.print(f"starting Spark ({remote or master or 'local[*]'})", highlight=False)
     with running(master, remote=remote) as spark:
         _require_catalog(config, spark)
         place = place_of(config)

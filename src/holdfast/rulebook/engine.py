@@ -9,7 +9,6 @@ from dataclasses import replace
 from holdfast.discovery.maintainer import RowChanges
 from holdfast.executors.executor import Executor
 from holdfast.indexes.pairs import Pairs
-from holdfast.indexes.partitioned import partitioned
 from holdfast.rulebook.discovered import DiscoveredRules
 from holdfast.rulebook.options import BookOptions, Resources
 from holdfast.rulebook.state import BookState, Facts
@@ -64,9 +63,7 @@ class Engine:
     def detector(self) -> Detector:
         """The checked rules, with indexes of the current rows; built when first needed. O(rows)."""
         if self._detector is None:
-            executor = self.resources.executor
-            make_index = None if executor is None else partitioned(executor)
-            detector = Detector(self.names.checked, self.state.schemas, self.state.dictionary, make_index=make_index)
+            detector = Detector(self.names.checked, self.state.schemas, self.state.dictionary)
             detector.load(self.state.rows, self.resources.progress)
             self._detector = detector
         return self._detector

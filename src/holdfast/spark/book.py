@@ -256,6 +256,11 @@ class SparkRulebook(SparkReader):
         """Uses this Spark session from now on."""
         self._facts = replace(self._facts, files=replace(self._facts.files, session=spark))
 
+    def require_shared(self) -> None:
+        """Raises an error unless Spark sees what this process writes, and a second put of a file fails."""
+        apart = self._facts.files.root != root_of(self._store.directory, None)
+        require_shared(self._store.directory, self._facts.files, apart=apart)
+
     def hold(self) -> None:
         """Takes the right to write at once, so that no other process writes meanwhile."""
         self._require_writable()

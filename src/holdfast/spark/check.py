@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from functools import reduce
 from operator import or_
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import pyarrow as pa
 from pyspark.sql import functions as F
@@ -17,6 +17,7 @@ from holdfast.rules.rule import Rule
 from holdfast.rules.rulefile import RuleEntry, Rules, as_entry, entries_of
 from holdfast.rules.sentence import standing
 from holdfast.spark.agreement import Agreement
+from holdfast.spark.explain import explained
 from holdfast.spark.frames import frames_of, settled
 from holdfast.spark.groups import shared_groups, violations_of_groups
 from holdfast.spark.inclusion import Inclusion
@@ -27,11 +28,12 @@ from holdfast.spark.plan import PlannedRule, planned
 from holdfast.table.options import Choices, TableOptions
 from holdfast.table.schema import Schema
 from holdfast.violations.detect import CheckedRule
+from holdfast.violations.explain import Explanation
 from holdfast.violations.listing import RuleNames
 
 if TYPE_CHECKING:
     from pyspark.sql import Column as Expr
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
 Tables = dict[str, "DataFrame"]
 
@@ -91,15 +93,13 @@ def check_on_spark(data: Any, rules: Rules, *, nulls: str, choices: Choices) -> 
         require_fits(entry.value, schemas)
         require_predicates_fit(entry.predicates, schemas[table_of(entry.value, schemas)])
     tables = {name: frame.select(F.monotonically_increasing_id().alias(ID), "*") for name, (frame, _) in made.items()}
-    return SparkFound(entries, tables, options, next(iter(frames.values())).sparkSession)
+    return SparkFound(entries, tables, options)
 
 
 class SparkFound:
     """The violations of some rules on some DataFrames, with the interface of `Found`."""
 
-    def __init__(
-        self, entries: tuple[RuleEntry, ...], tables: Tables, options: dict[str, TableOptions], spark: SparkSession
-    ) -> None:
+    def __init__(self, entries: tuple[RuleEntry, ...], tables: Tables, options: dict[str, TableOptions]) -> None:
         self.entries, self._tables, self._options = entries, tables, options
         checked = [CheckedRule(entry.value, entry.nulls, entry.predicates) for entry in entries]
         self._names = RuleNames(checked, [entry.id for entry in entries], options)
@@ -129,10 +129,28 @@ class SparkFound:
     def error(self, rule: str | Rule) -> float:
         """Violating pairs / n(n-1); rows / n for rules about rows."""
         planned_rule = self._rules[self._names.find(rule).number]
-        table = planned_rule.table
+        return planned_rule.item.error(self.count(rule), self.rows(planned_rule.table))
+
+    def rows(self, table: str) -> int:
+        """The number of rows of a table."""
         if table not in self._rows:
             self._rows[table] = self._tables[table].count()
-        return planned_rule.item.error(self.count(rule), self._rows[table])
+        return self._rows[table]
+
+    def explain(self, rule: str | Rule, limit: int = 10) -> Explanation:
+        """Which rows are worst, what they clash about, and which rows to remove, from the first violations."""
+        entry = self.entries[self._names.find(rule).number]
+        return explained(entry, self.count(rule), self.violations(rule), self._tables, self._options, limit)
+
+    @property
+    def schemas(self) -> dict[str, Schema]:
+        return {name: table.schema for name, table in self._options.items()}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Nothing to do: only numbers are kept."""
 
     @property
     def ok(self) -> bool:

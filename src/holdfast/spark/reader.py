@@ -49,6 +49,11 @@ class SparkReader:
         )
 
     @property
+    def files(self) -> StateFiles:
+        """Where Spark keeps rows and states, and in which session."""
+        return self._facts.files
+
+    @property
     def version(self) -> int:
         return self._state.chronicle.version
 
@@ -87,6 +92,16 @@ class SparkReader:
     def masked(self) -> frozenset[str]:
         """Columns whose values are not shown: `ssn`, or `people.ssn` for one table."""
         return frozenset(self._facts.options.mask)
+
+    @property
+    def rule_nulls(self) -> str:
+        """The null policy of given rules that name none."""
+        return self._facts.options.rule_nulls
+
+    @property
+    def discovery_nulls(self) -> str:
+        """How nulls compare in rules that discovery finds."""
+        return self._facts.options.nulls
 
     @property
     def has_outbox(self) -> bool:
@@ -142,6 +157,14 @@ class SparkReader:
     def history(self) -> pa.Table:
         """What each batch did to each table, oldest first."""
         return self._state.chronicle.history()
+
+    def rule_history(self) -> pa.Table:
+        """The rules that discovery added and removed: none on Spark."""
+        return self._state.chronicle.rule_history()
+
+    def best(self, most: int = 0) -> list[Any]:
+        """The best rules that discovery found: none on Spark."""
+        return []
 
     def records(self) -> list[Record]:
         """The log record of each version, oldest first."""

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from holdfast.errors import HoldfastError, NotAvailable
 from holdfast.rulebook import Rulebook
-from holdfast.rulebook.outbox import ADDED, REMOVED, violation_events
+from holdfast.rulebook.outbox import ADDED, REMOVED, VIOLATIONS, violation_events
 from holdfast.rulebook.outcome import Outcome
 from holdfast.rules.bind import forms, table_of
 from holdfast.rules.grammar import parse
@@ -96,10 +96,15 @@ def _no_longer_found(book: Rulebook, changed: Mapping[str, Sequence[int]], found
             yield Alert(entry.id, entry.rule, entry.severity, text, 0, book.count_violations(entry.id))
 
 
-def alerts_of_batch(book: Rulebook, out: Outcome) -> list[Alert]:
+def alerts_of_batch(book: Any, out: Outcome) -> list[Alert]:
     """The alerts of a batch that was just applied."""
     if out.skipped:
         return []
+    if not isinstance(book, Rulebook):  # on Spark: numbers, and no examples
+        told = out.violations
+        numbers = {e.id: (told.count_added(e.id), told.count_removed(e.id)) for e in book.entries}
+        now = {id_: (*change, book.count_violations(id_)) for id_, change in numbers.items()}
+        return alerts_of(book, now, VIOLATIONS.empty_table())
     counts = {e.id: out.violations.of(e.id) for e in book.entries}
     changed = {id_: (c.count_added, c.count_removed, c.count) for id_, c in counts.items()}
     found = [
