@@ -1,207 +1,224 @@
-"""`python -m benchmarks.spark`: what Spark adds, and what it saves. Elapsed time, 2 cores; ratios within one run.
+"""`python -m benchmarks.spark`: rules on Spark against plain Spark SQL, in the same run.
 
-HOLDFAST_BENCH_ROWS (10,000,000) is the size of the table that is checked whole.
+    python -m benchmarks.spark check          20 rules at once, each alone, and two inequality rules; 2M rows
+    python -m benchmarks.spark batch 10000000 a batch of 10,000 rows, half of them updates by key, on this many rows
+    python -m benchmarks.spark pairs 10000000 the same for one DC with an equality and one order rule
+    python -m benchmarks.spark size 30000000  create, check, change and compact; memory of the driver, bytes of state
+    python -m benchmarks.spark workers        the same check with one and with two workers of a standalone cluster
+
+CPU is that of executors: task time of the JVM and of Python workers. The driver has 2 GB. All tables are generated.
 """
 
 from __future__ import annotations
 
 import os
-import statistics
 import subprocess
 import sys
 import tempfile
-import threading
 import time
-from datetime import datetime
-from itertools import pairwise
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
-from holdfast.pipeline.whole.check import check_on_spark
-
+import holdfast as hf
+from benchmarks import spark_tables as tables
 from benchmarks.measure import machine
-from holdfast.discovery.dc.evidence import Evidence
-from holdfast.discovery.dc.predicate_space import PredicateSpace
-from holdfast.discovery.fd.agree_sets import AgreeSets
-from holdfast.discovery.pair_sets import Tally
-from holdfast.executors.spark import SparkExecutor
-from holdfast.executors.threads import ThreadExecutor
-from holdfast.generate.tax import MAX_ZIPS, RULES, STATES, _People
-from holdfast.pipeline.config import Pipeline
-from holdfast.pipeline.stream import make_book, watch
-from holdfast.rulebook import Rulebook
-from holdfast.rules.rule import KINDS
 from holdfast.spark.session import local_session
-from holdfast.table.kind import Kind
-from holdfast.table.schema import Column, Schema
-from tests.cluster import cluster, session_on
 
-WHOLE = int(os.environ.get("HOLDFAST_BENCH_ROWS", "10000000"))
-STREAMED = 1_000_000
+DRIVER = {"spark.driver.memory": "2g", "spark.driver.maxResultSize": "256m"}
+BATCH = 10_000
 
 
-def elapsed(work) -> float:
+class Meter:
+    """CPU of a Spark session's executors, and elapsed time."""
+
+    def __init__(self, spark: Any) -> None:
+        self._spark = spark
+
+    def cpu(self) -> float:
+        """Seconds of tasks in the JVM, and of Python workers."""
+        context = self._spark.sparkContext
+        no_quantiles = context._gateway.new_array(context._jvm.double, 0)
+        stages = context._jsc.sc().statusStore().stageList(None, False, False, no_quantiles, None)
+        tasks = sum(stages.apply(i).executorCpuTime() for i in range(stages.size())) / 1e9
+        return tasks + _python_workers()
+
+    def __call__(self, work: Callable[[], Any]) -> tuple[float, float, Any]:
+        """CPU seconds, elapsed seconds, and the answer."""
+        cpu, started = self.cpu(), time.perf_counter()
+        answer = work()
+        return self.cpu() - cpu, time.perf_counter() - started, answer
+
+
+def _python_workers() -> float:
+    """The CPU seconds of the processes `pyspark.daemon`, with the workers that they have ended."""
+    ticks = 0
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            if b"pyspark.daemon" in (stat.parent / "cmdline").read_bytes():
+                ticks += sum(map(int, stat.read_text().rsplit(")", 1)[1].split()[11:15]))
+        except OSError:
+            continue
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+@contextmanager
+def session(home: Path, rows: int, master: str = "local[2]") -> Iterator[tuple[Any, dict[str, Any], Meter]]:
+    """A session with the generated tables, as views too."""
+    spark = local_session(master, DRIVER)
+    tables.write_tables(spark, str(home), rows)
+    frames = tables.read_tables(spark, str(home))
+    for name, frame in frames.items():
+        frame.createOrReplaceTempView(name)
+    yield spark, frames, Meter(spark)
+    spark.stop()
+
+
+def check(home: Path, rows: int = 2_000_000) -> None:
+    """All rules at once against the sum of plain queries; then each alone."""
+    with session(home, rows) as (spark, frames, meter):
+        ratios, plain = [], {}
+        for _ in range(2):  # the first run warms up
+            plain = {r: meter(lambda r=r: spark.sql(tables.plain_query(r)).collect()[0][0]) for r in tables.GROUPED}
+            ours, seconds, found = meter(lambda: hf.check(frames, tables.GROUPED, on="spark"))
+            total = sum(cpu for cpu, _, _ in plain.values())
+            ratios.append((ours / total, ours, total, seconds))
+        assert all(found.count(rule) == (answer or 0) for rule, (_, _, answer) in plain.items())
+        ratio, ours, total, seconds = ratios[-1]
+        print(f"20 rules, {rows:,} rows: {ours:.1f} s CPU ({seconds:.1f} s), plain queries {total:.1f} s CPU")
+        print(f"  ratio {ratio:.2f} (<= 0.6)", flush=True)
+        for rule in (*tables.GROUPED, *tables.SEARCHED):
+            _one_rule(spark, frames, meter, rule)
+
+
+def _one_rule(spark: Any, frames: dict[str, Any], meter: Meter, rule: str) -> None:
+    """The least of three runs each, alternating."""
+    ours, plain = [], []
+    for _ in range(3 if rule in tables.GROUPED else 1):
+        ours.append(meter(lambda: hf.check(frames, [rule], on="spark").count(rule)))
+        plain.append(meter(lambda: spark.sql(tables.plain_query(rule)).collect()[0][0] or 0))
+    assert ours[0][2] == plain[0][2], (rule, ours[0][2], plain[0][2])
+    mine, theirs = min(x[0] for x in ours), min(x[0] for x in plain)
+    print(f"  {mine:7.2f} s {theirs:7.2f} s  {mine / theirs:5.2f}  {rule}", flush=True)
+
+
+def batch(home: Path, rows: int, rules: list[str] | None = None) -> None:
+    """Three batches: the first warms up."""
+    chosen = rules or tables.KEPT
+    with session(home, rows) as (spark, frames, meter):
+        book = _made(home, frames, chosen, meter)
+        for number in range(3):
+            change = a_batch(spark, number, rows)
+            cpu, seconds, out = meter(lambda change=change: book.apply(change))
+            counts = [(out.violations.count_added(r), out.violations.count_removed(r)) for r in chosen]
+            limit = "" if number == 0 else " (limit 18 s at 10M, 7 s at 1M; 40 s for one searched rule)"
+            print(f"  batch {number}: {seconds:.1f} s, {cpu:.1f} s CPU{limit}; added and removed {counts}", flush=True)
+        for rule in chosen:
+            expected = sum(int(r[0] or 0) for r in [_recount(spark, book, rule)])
+            assert book.count_violations(rule) == expected, (rule, book.count_violations(rule), expected)
+        print("  counts are those of plain SQL on the rows after the batches")
+
+
+def _recount(spark: Any, book: Any, rule: str) -> Any:
+    for name in book.tables:
+        book.table(name).createOrReplaceTempView(name)
+    return spark.sql(tables.plain_query(rule)).collect()[0] if rule in tables.GROUPED else [book.count_violations(rule)]
+
+
+def _made(home: Path, frames: dict[str, Any], rules: list[str], meter: Meter) -> Any:
+    chosen = {name: frames[name] for name in ("sales", "customers")}
+    keys = {"sales": "id", "customers": "id"}
+    cpu, seconds, book = meter(lambda: hf.Rulebook.create(home / "book", chosen, key=keys, rules=rules, on="spark"))
+    print(f"{book.count('sales'):,} rows, {len(rules)} rules: made in {seconds:.0f} s, {cpu:.0f} s CPU", flush=True)
+    for name in book.state():
+        folder = home / "book" / "data" / name
+        size = sum(file.stat().st_size for file in folder.rglob("*.parquet"))
+        print(f"  state {name}: {size / 1e6:,.1f} MB, {size / max(1, book.count('sales')):.1f} bytes a row")
+    return book
+
+
+def a_batch(spark: Any, number: int, rows: int) -> hf.Change:
+    """5,000 updates by key and 5,000 inserts."""
+    half, customers = BATCH // 2, max(10, int(rows * tables.CUSTOMERS_PER_ROW))
+    first = 1000 + number * half
+    updated = tables.sales(spark, first, half, customers, seed=number + 1)
+    inserted = tables.sales(spark, rows + number * half, half, customers)
+    return hf.Change(inserts=updated.union(inserted), deletes=spark.range(first, first + half), table="sales")
+
+
+def pairs(home: Path, rows: int) -> None:
+    for rule in tables.SEARCHED:
+        with tempfile.TemporaryDirectory(dir=home) as place:
+            batch(Path(place), rows, [rule])
+
+
+def size(home: Path, rows: int) -> None:
+    """The life of a large rulebook with a small driver."""
+    with session(home, rows) as (spark, frames, meter):
+        book = _made(home, frames, tables.KEPT, meter)
+        for number in range(2):
+            change = a_batch(spark, number, rows)
+            _, seconds, _ = meter(lambda change=change: book.apply(change))
+            print(f"  batch {number}: {seconds:.1f} s")
+        _, seconds, _ = meter(book.compact)
+        print(f"  compacted in {seconds:.1f} s")
+        jvm = spark.sparkContext._jvm
+        jvm.System.gc()
+        runtime = jvm.java.lang.Runtime.getRuntime()
+        heap = (runtime.totalMemory() - runtime.freeMemory()) / 1e6
+        print(f"  driver: heap after GC {heap:.0f} MB, Python {_resident():.0f} MB", flush=True)
+
+
+def _resident() -> float:
+    text = Path("/proc/self/status").read_text()
+    return int(text.partition("VmRSS:")[2].split()[0]) / 1000
+
+
+def workers(home: Path) -> None:
+    """Each cluster from a process of its own: a JVM has one context."""
+    times = []
+    for number in (1, 2):
+        command = [sys.executable, "-m", "benchmarks.spark", "_cluster", str(number)]
+        times.append(float(subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()[-1]))
+    print(f"standalone cluster, 20 rules on 2M rows: one worker {times[0]:.1f} s, two {times[1]:.1f} s")
+    print(f"  {times[0] / times[1]:.2f}x")
+
+
+def _on_cluster(home: Path, number: int) -> None:
+    from tests.cluster import cluster, session_on
+
+    with cluster(number) as (address, _):
+        spark = session_on(address)
+        tables.write_tables(spark, str(home), 2_000_000)
+        frames = tables.read_tables(spark, str(home))
+        times = [_elapsed(lambda: hf.check(frames, tables.GROUPED, on="spark")) for _ in range(3)]
+        spark.stop()
+    print(min(times))
+
+
+def _elapsed(work: Callable[[], object]) -> float:
     started = time.perf_counter()
     work()
     return time.perf_counter() - started
 
 
-def write_tax(path: Path, rows: int) -> None:
-    make = _People(0, min(MAX_ZIPS, max(1, rows // 1000) * STATES))
-    writer = None
-    for first in range(0, rows, 500_000):
-        part = make(first, min(500_000, rows - first))
-        writer = writer or pq.ParquetWriter(path, part.schema)
-        writer.write_table(part)
-    writer.close()
-
-
-def codes_of(rows: int, columns: int = 15) -> np.ndarray:
-    return np.random.default_rng(0).integers(0, 50, (columns, rows))
-
-
-def all_pairs(codes: np.ndarray, executor) -> Tally:
-    return AgreeSets(len(codes), executor=executor, few_pairs=0).pairs(np.arange(codes.shape[1]), codes)
-
-
-def all_evidence(codes: np.ndarray, executor) -> Tally:
-    """Six of the columns have an order."""
-    kinds = [Kind.INTEGER] * 6 + [Kind.TEXT] * (len(codes) - 6)
-    space = PredicateSpace.of(Schema(tuple(Column(f"c{i}", kind) for i, kind in enumerate(kinds))), "equal")
-    return Evidence(space, executor, few_pairs=0).pairs(np.arange(codes.shape[1]), codes)
-
-
-def tiles(spark, home: Path, what: str = "pair", work=all_pairs) -> None:
-    codes, threads, on_spark = codes_of(100_000), ThreadExecutor(2), SparkExecutor(spark, home)
-    work(codes[:, :4000], on_spark)  # Python workers are there
-    runs = [(elapsed(lambda: work(codes, threads)), elapsed(lambda: work(codes, on_spark))) for _ in "ab"]
-    first, second = (min(times) for times in zip(*runs, strict=True))
-    pairs = 100_000 * 99_999 / 2 / second / 1e9
-    print(
-        f"{what} tiles, 100,000 rows x 15 columns: threads {first:.1f} s, Spark {second:.1f} s ({pairs:.2f} G pairs/s)"
-    )
-    print(f"  ratio {second / first:.2f} (<= 1.35)", flush=True)
-
-
-def micro_batches(spark, home: Path, place: str, limit: float, kinds: tuple[str, ...] = ()) -> None:
-    """The median time from one version to the next, files of 1,000 rows."""
-    write_tax(home / "tax.parquet", STREAMED)
-    tables = {"tax": {"base": "tax.parquet", "key": ["area", "phone"]}}
-    record = {"name": place, "book": place, "tables": tables, "rules": RULES, "executor": place, "kinds": list(kinds)}
-    source = {"kind": "files", "path": f"landing-{place}", "files_per_batch": 1}
-    pipeline = Pipeline.model_validate(record | {"source": source}).resolved(home)
-    make_book(pipeline, spark)
-    make = _People(0, MAX_ZIPS)
-    (home / f"landing-{place}").mkdir()
-    for i in range(8):
-        rows = make(STREAMED + 1000 * i, 1000)
-        rows = rows.add_column(0, "_change_type", pa.array(["insert"] * 1000))
-        pq.write_table(rows, home / f"landing-{place}" / f"{i}.parquet")
-        os.utime(home / f"landing-{place}" / f"{i}.parquet", (1_700_000_000 + i,) * 2)
-    times: list[datetime] = []
-    watch(pipeline, spark, lambda record, _: times.append(datetime.fromisoformat(record["time"])))
-    steps = [(b - a).total_seconds() for a, b in pairwise(times[2:])]
-    with Rulebook.open(pipeline.book) as book:
-        assert book.count() == STREAMED + 8000
-        found = f", {len(book.found()):,} found rules kept" if kinds else ""
-    print(
-        f"micro-batch of 1,000 rows on {STREAMED:,}, 5 rules{found}, {place}: {statistics.median(steps):.2f} s "
-        f"(<= {limit})",
-        flush=True,
-    )
-
-
-def self_join(rule: str) -> str:
-    """The violating pairs of a tax rule, counted by a self-join."""
-    conditions = {
-        RULES[0]: "t.area = s.area and t.phone = s.phone and t.id <> s.id",
-        RULES[1]: "t.zip = s.zip and t.city <> s.city",
-        RULES[2]: "t.zip = s.zip and t.state <> s.state",
-        RULES[3]: "t.state = s.state and t.has_child = s.has_child and t.child_exemption <> s.child_exemption",
-        RULES[4]: "t.state = s.state and t.salary > s.salary and t.rate < s.rate",
-    }
-    return f"select count(*) from tax t join tax s on {conditions[rule]}"
-
-
-def whole_table(spark, home: Path) -> None:
-    write_tax(home / "whole.parquet", WHOLE)
-    frame = spark.read.parquet(str(home / "whole.parquet"))
-    started = time.perf_counter()
-    with check_on_spark(frame, RULES, spark=spark, directory=home) as found:
-        counts = [found.count(rule) for rule in RULES]
-    ours = time.perf_counter() - started
-    print(f"tax, {WHOLE:,} rows from Parquet, 5 rules, driver 2 GB: {ours:.0f} s, violations {counts}", flush=True)
-    frame.selectExpr("*", "monotonically_increasing_id() as id").createOrReplaceTempView("tax")
-    left, done, joined = 3 * ours, 0, 0.0
-    for rule in RULES:
-        seconds = timed_sql(spark, self_join(rule), left - joined)
-        if seconds is None:
-            print(
-                f"  five self-joins in Spark SQL: stopped in rule {done + 1} of 5 after {3 * ours:.0f} s (more than 3x)"
-            )
-            return
-        joined, done = joined + seconds, done + 1
-    print(f"  five self-joins in Spark SQL: {joined:.0f} s, {joined / ours:.1f}x (>= 3)")
-
-
-def timed_sql(spark, query: str, limit: float) -> float | None:
-    """How long a query takes, or None where it was stopped."""
-    timer = threading.Timer(max(limit, 0.1), spark.interruptAll)
-    timer.start()
-    try:
-        return elapsed(lambda: spark.sql(query).collect())
-    except Exception:
-        return None
-    finally:
-        timer.cancel()
-
-
-def on_clusters() -> None:
-    """Each cluster from a process of its own: a JVM has one context."""
-    times = []
-    for workers in (1, 2):
-        command = [sys.executable, "-m", "benchmarks.spark", "--cluster", str(workers)]
-        told = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-        times.append(float(told.split()[-1]))
-    print(f"standalone cluster, tiles of 100,000 rows x 15 columns: one worker {times[0]:.1f} s, two {times[1]:.1f} s")
-    print(f"  throughput {times[0] / times[1]:.2f}x (>= 1.6)")
-
-
-def on_cluster(workers: int) -> None:
-    with cluster(workers) as (address, _), tempfile.TemporaryDirectory() as shared:
-        spark = session_on(address)
-        executor = SparkExecutor(spark, Path(shared), tasks=4 * workers)
-        all_pairs(codes_of(4000), executor)
-        codes = codes_of(100_000)
-        print(min(elapsed(lambda: all_pairs(codes, executor)) for _ in range(2)))
-        spark.stop()
-
-
 def main() -> None:
-    if sys.argv[1:2] == ["--cluster"]:
-        on_cluster(int(sys.argv[2]))
-        return
-    print(machine(), flush=True)
-    wanted = sys.argv[1:] or ["tiles", "batches", "whole", "cluster"]  # and `evidence`, `rules`: see benchmarks.denial
+    what, *numbers = sys.argv[1:] or ["all"]
+    rows = int(numbers[0]) if numbers else 2_000_000
+    if what != "_cluster":
+        print(machine(), flush=True)
     with tempfile.TemporaryDirectory() as name:
         home = Path(name)
-        spark = local_session("local[2]", {"spark.driver.memory": "2g", "spark.driver.maxResultSize": "1g"})
-        if "tiles" in wanted:
-            tiles(spark, home)
-        if "evidence" in wanted:
-            tiles(spark, home, "evidence", all_evidence)
-        if "rules" in wanted:
-            micro_batches(spark, home, "process", 6.0, KINDS)
-        if "batches" in wanted:
-            micro_batches(spark, home, "process", 0.7)
-            micro_batches(spark, home, "spark", 5.0)
-        if "whole" in wanted:
-            whole_table(spark, home)
-        spark.stop()
-    if "cluster" in wanted:
-        on_clusters()
+        if what == "_cluster":
+            _on_cluster(home, rows)
+        elif what == "all":
+            for command in (["check"], ["batch", "1000000"], ["batch", "10000000"], ["pairs", "10000000"], ["workers"]):
+                subprocess.run([sys.executable, "-m", "benchmarks.spark", *command], check=True)
+        elif what == "workers":
+            workers(home)
+        else:
+            {"check": check, "batch": batch, "pairs": pairs, "size": size}[what](home, rows)
 
 
 if __name__ == "__main__":
