@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 import holdfast as hf
 from holdfast.rules.predicate import Compare
-from holdfast.rules.rule import Ind, conjunction_text
+from holdfast.rules.rule import Fd, Ind, Key, conjunction_text
 from holdfast.rules.rulefile import RuleEntry
 from holdfast.table.kind import Kind
 from tests import laws, naive
@@ -55,7 +55,8 @@ def stories(draw: st.DrawFn, *, keyed: bool):
         name: laws.story(schema, draw(hs.rows_of(schema, 6)), draw(hs.histories(schema, 2)), keyed=keyed)
         for name, schema in schemas.items()
     }
-    made = [draw(hs.pair_rules(schemas["left"])) for _ in range(3)] + [draw(hs.dcs(schemas["left"]))]
+    made = [draw(hs.pair_rules(schemas["left"])) for _ in range(2)] + [draw(hs.dcs(schemas["left"]))]
+    made += draw(with_one_left_side(schemas["left"]))
     inclusion = draw(hs.inclusions(schemas["left"], schemas["right"]))
     made += [inclusion] if inclusion is not None and is_exact(inclusion, schemas) else []
     entries = []
@@ -67,6 +68,14 @@ def stories(draw: st.DrawFn, *, keyed: bool):
             fields["filter"] = conjunction_text(where)
         entries.append(RuleEntry.model_validate(fields))
     return told, entries, draw(st.integers(1, 8)), draw(st.booleans())
+
+
+@st.composite
+def with_one_left_side(draw: st.DrawFn, schema):
+    """A key and the dependencies on it, which share groups."""
+    left = draw(st.sets(st.sampled_from(schema.names), min_size=1, max_size=2))
+    rights = [name for name in schema.names if name not in left]
+    return [Key(frozenset(left)), *(Fd(frozenset(left), name) for name in rights)]
 
 
 def mixes(where, schema) -> bool:
