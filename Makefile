@@ -57,7 +57,7 @@ test-data: setup  ## tests on the real tables under HOLDFAST_DATA; fails when th
 test-tools: setup  ## other tools in their own environments under .tools/
 	$(PYTEST) -m tools
 
-test-connectors: setup  ## Kafka, Delta and PostgreSQL for real; needs Maven Central and PostgreSQL
+test-connectors: setup  ## Kafka, Delta, PostgreSQL and S3 for real; needs Maven Central and PostgreSQL
 	$(PYTHON) scripts/connectors.py
 
 mutants: setup  ## every listed mutation of the code is killed by a test

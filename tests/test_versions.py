@@ -189,6 +189,48 @@ def test_a_rulebook_in_an_object_store():
     assert len(names) == len(set(names)) < 45
 
 
+class ClientError(Exception):
+    """Of a client of an object store: no OSError."""
+
+
+@pytest.mark.parametrize("is_written", [True, False])
+@pytest.mark.parametrize("then", ["works", "asks again", "is out"])
+def test_a_lost_put_in_an_object_store(monkeypatch, is_written, then):
+    """`tests/connectors/test_object_store.py` does this with a real server."""
+    fsspec = pytest.importorskip("fsspec")
+    place = f"memory://bucket/{is_written}-{then}"
+    book, fs = Rulebook.create(place, rows(1)), type(fsspec.filesystem("memory"))
+    put = fs.pipe_file
+
+    def fail(*_, **__):
+        raise ClientError("no answer")
+
+    def lose(self, path, value, mode):
+        if "manifests" not in path:
+            return put(self, path, value, mode)
+        if is_written:
+            put(self, path, value, mode)
+        if then == "asks again":
+            return put(self, path, value, mode)
+        if then == "is out":
+            monkeypatch.setattr(fs, "cat_file", fail)
+        return fail()
+
+    with monkeypatch.context() as patch:
+        patch.setattr(fs, "pipe_file", lose)
+        if then == "asks again" or (is_written and then == "works"):
+            assert book.apply(Change(inserts=rows(2)), "a").version == 1
+        else:
+            told = "may be published or not: .*no answer.*; open" if then == "is out" else "no answer; nothing changed"
+            with pytest.raises(StoreError, match=told):
+                book.apply(Change(inserts=rows(2)), "a")
+    monkeypatch.undo()
+    was_published = is_written or then == "asks again"
+    again = Rulebook.open(place)
+    assert again.apply(Change(inserts=rows(2)), "a").skipped == was_published
+    assert again.version == 1 and again.count() == 2
+
+
 def test_many_small_batches_make_few_files(tmp_path):
     book = Rulebook.create(tmp_path / "book", rows(1), keep=1)
     for i in range(2, 80):

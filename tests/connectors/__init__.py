@@ -1,1 +1,1 @@
-"""Connectors for real: a Kafka broker, a Delta table, a PostgreSQL server. Run by `make test-connectors`."""
+"""Connectors for real: Kafka, Delta, PostgreSQL, S3. Run by `make test-connectors`."""

@@ -8,6 +8,7 @@ import os
 import re
 import secrets
 import socket
+from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any, ClassVar, Protocol
 
@@ -20,6 +21,10 @@ from holdfast.whole_file import open_lock
 
 _LOCK = "lock"
 _TEMPORARY = re.compile(r"\..*[0-9]{10}.*\.[0-9a-f]+")  # the name that `put` uses while it writes
+
+
+class LostPut(OSError):
+    """The answer to a put was lost, and the store does not say whether the file is there."""
 
 
 class Directory(Protocol):
@@ -158,7 +163,7 @@ class RemoteDirectory:
     """A prefix of an object store, through fsspec.
 
     There is no lock: of two concurrent writers, the second put of the same name is refused. This needs a store with
-    conditional puts (`mode="create"`); other stores raise an error.
+    conditional puts (`mode="create"`); other stores raise an error. Every error of a store's client is an OSError here.
     """
 
     def __init__(self, url: str) -> None:
@@ -168,7 +173,7 @@ class RemoteDirectory:
             raise NotAvailable(f"{url}: object stores need fsspec: pip install 'holdfast-data[cloud]'") from None
         self._url = url.rstrip("/")
         self._fs: Any
-        self._fs, root = fsspec.core.url_to_fs(self._url)
+        self._fs, root = fsspec.core.url_to_fs(self._url, use_listings_cache=False)  # others write there too
         self._root = str(root).rstrip("/")
 
     def __str__(self) -> str:
@@ -178,7 +183,8 @@ class RemoteDirectory:
         return "/".join(part for part in (self._root, folder, name) if part)
 
     def make(self, *folders: str) -> None:
-        existing = self._fs.ls(self._root, detail=False) if self._fs.exists(self._root) else []
+        with _as_os_errors():
+            existing = self._fs.ls(self._root, detail=False) if self._fs.exists(self._root) else []
         if any(str(path).rstrip("/").rpartition("/")[2] not in folders for path in existing):
             raise FileExistsError(self._url)
 
@@ -188,20 +194,37 @@ class RemoteDirectory:
     def names(self, folder: str) -> list[str]:
         self._fs.invalidate_cache()
         try:
-            paths = self._fs.ls(self._path(folder), detail=False)
+            with _as_os_errors():
+                paths = self._fs.ls(self._path(folder), detail=False)
         except FileNotFoundError:
             return []
         return sorted(str(path).rpartition("/")[2] for path in paths)
 
     def read(self, folder: str, name: str) -> pa.Buffer:
-        return pa.py_buffer(self._fs.cat_file(self._path(folder, name)))
+        with _as_os_errors():
+            return pa.py_buffer(self._fs.cat_file(self._path(folder, name)))
 
     def put(self, folder: str, name: str, data: pa.Buffer | bytes) -> None:
-        self._fs.pipe_file(self._path(folder, name), bytes(data), mode="create")
+        """After an error, what is there now decides whether the put was made and only its answer was lost."""
+        try:
+            with _as_os_errors():
+                self._fs.pipe_file(self._path(folder, name), bytes(data), mode="create")
+        except FileExistsError:
+            raise
+        except OSError as error:
+            try:
+                found = self.read(folder, name)
+            except FileNotFoundError:
+                raise error from None
+            except OSError:
+                raise LostPut(f"{error}; nobody knows whether {folder}/{name} was written") from error
+            if found.to_pybytes() != bytes(data):
+                raise FileExistsError(self._path(folder, name)) from error
 
     def remove(self, folder: str, name: str) -> None:
         try:
-            self._fs.rm_file(self._path(folder, name))
+            with _as_os_errors():
+                self._fs.rm_file(self._path(folder, name))
         except FileNotFoundError:
             return
 
@@ -210,6 +233,17 @@ class RemoteDirectory:
 
     def lock(self) -> Lock:
         return _NoLock()
+
+
+@contextlib.contextmanager
+def _as_os_errors() -> Iterator[None]:
+    """Clients of object stores raise errors of their own when they cannot reach the store."""
+    try:
+        yield
+    except OSError:
+        raise
+    except Exception as error:
+        raise OSError(f"{type(error).__name__}: {error}") from error
 
 
 class _NoLock:

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from holdfast.arrays import Arrays, from_buffer, joined, split, to_buffer
 from holdfast.errors import StoreError
-from holdfast.store.directory import Directory, Lock
+from holdfast.store.directory import Directory, Lock, LostPut
 from holdfast.store.kept_versions import (
     FILES,
     MANIFESTS,
@@ -221,14 +221,28 @@ class Store:
     def _put_states(self, version: int, what: str, states: States) -> FileRef:
         buffer = to_buffer(joined(states))
         name = f"{version:010d}-{what.replace('/', '-')}-{secrets.token_hex(4)}.arrow"
-        self.directory.put(FILES, name, buffer)
+        self._put(FILES, name, buffer)
         return FileRef(name, buffer.size, hashlib.sha256(buffer).hexdigest(), tuple(states))
 
     def _put_manifest(self, manifest: Manifest) -> None:
         try:
-            self.directory.put(MANIFESTS, manifest_name(manifest.version), manifest.to_bytes())
+            self._put(MANIFESTS, manifest_name(manifest.version), manifest.to_bytes())
         except FileExistsError:
             raise self._published_by_another(manifest.version) from None
+        except LostPut as error:
+            text = f"{self.directory}: version {manifest.version} may be published or not: {error}"
+            raise StoreError(f"{text}; open the rulebook again") from error
+
+    def _put(self, folder: str, name: str, data: Any) -> None:
+        """Puts a file. Its name or content has a random part, so no other writer puts the same: if this very content
+        is there already, a client of an object store has lost an answer and asked again."""
+        try:
+            self.directory.put(folder, name, data)
+        except FileExistsError:
+            with contextlib.suppress(OSError):
+                if self.directory.read(folder, name).to_pybytes() == bytes(data):
+                    return
+            raise
 
     def _published_by_another(self, version: int) -> StoreError:
         place = f"{self.directory}/{MANIFESTS}/{manifest_name(version)}"
