@@ -107,6 +107,8 @@ def _deliver_rest(pipeline: Pipeline, spark: SparkSession) -> None:
 
 def _settle_landing(pipeline: Pipeline, spark: SparkSession) -> list[str]:
     """Applies landing files that Spark did not notice. Returns the files that need attention."""
+    if isinstance(pipeline.source, JdbcSource):  # it has no stream
+        return []
     files = stream_of(pipeline)
     if not isinstance(files, LandingFiles):
         return []
