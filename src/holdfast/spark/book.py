@@ -76,8 +76,11 @@ class SparkRulebook(SparkReader):
         options = BookOptions(rule_nulls=rule_nulls, named=isinstance(data, dict), **asked.stored | {"mask": mask})
         directory = directory_at(path, asked.disk)
         files = StateFiles(spark, root_of(directory, state))
-        require_new(directory)
-        require_shared(directory, files, apart=state is not None)
+        try:
+            require_new(directory)
+            require_shared(directory, files, apart=state is not None)
+        except OSError as error:
+            raise StoreError(f"{directory} cannot be written to: {error}") from error
         rows, next_ids = write_first_rows(files, {name: (frame, tables[name]) for name, (frame, _) in made.items()})
         facts = BookFacts(options, tables, entries, files, rows, next_ids)
         facts.rules.write_states(0)

@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 
 from holdfast.errors import Location, NotAvailable, SchemaError, shown
 from holdfast.places import are_spark_frames
-from holdfast.spark.frames import all_of, canonical, places, quoted, schema_of, spark_type
+from holdfast.spark.frames import all_of, canonical, frame_of, places, quoted, schema_of, spark_type
 from holdfast.spark.state_files import union
 from holdfast.table.change import (
     BEFORE,
@@ -257,7 +257,7 @@ def _of_part(name: str, part: Part, options: TableOptions, spark: SparkSession, 
     signs = np.where((types == DELETE) | (types == BEFORE), -1, 1).astype(np.int32)
     order = {"at": uid, "uid": uid, "unit": unit, "sign": signs, "upsert": types == UPSERT}
     events = pa.table({column: pa.array(numbers) for column, numbers in order.items()} | cells)
-    frame = spark.createDataFrame(events.filter(pa.array(~left_out)))
+    frame = frame_of(spark, events.filter(pa.array(~left_out)))
     bad = [_bad(name, part, int(row), reasons) for row in np.flatnonzero(left_out)]
     return Events(_with_all_cells(frame, columns, options), fixed=True, places=(source.place,), bad=bad)
 

@@ -8,7 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StringType
 
 from holdfast.errors import HoldfastError, SchemaError, shown
@@ -19,7 +21,7 @@ from holdfast.table.schema import Column, Schema, column_of_type_text
 
 if TYPE_CHECKING:
     from pyspark.sql import Column as Expr
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 _SPARK_TYPES = {
     Kind.INTEGER: "bigint",
@@ -49,6 +51,11 @@ def frames_of(data: Any) -> dict[str, DataFrame]:
     if not frames:
         raise SchemaError("there are no tables")
     return frames
+
+
+def frame_of(spark: SparkSession, table: pa.Table) -> DataFrame:
+    """Rows in the memory of this process. Spark Connect cannot tell the columns of a table without rows."""
+    return spark.createDataFrame(table, None if table.num_rows else from_arrow_schema(table.schema))
 
 
 def schema_of(frame: DataFrame) -> Schema:
