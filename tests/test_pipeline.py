@@ -17,10 +17,11 @@ import pytest
 import holdfast as hf
 from holdfast import HoldfastError, ReadError, Rulebook
 from holdfast.generate import orders
-from holdfast.pipeline.config import Pipeline, Trigger, json_schema, load_pipeline, seconds
+from holdfast.pipeline.config import Pipeline, json_schema, load_pipeline
 from holdfast.pipeline.debezium import feeds_of
 from holdfast.pipeline.sources import _changed_rows
 from holdfast.pipeline.stream import watch
+from holdfast.pipeline.trigger import Trigger, seconds
 from holdfast.store.directory import LocalDirectory
 from holdfast.store.store import Store
 from holdfast.table.change import read_feed

@@ -54,7 +54,7 @@ def test_check_decides_where(spark, tmp_path, monkeypatch):
     assert isinstance(hf.check(frame, ["a -> b"]), Found)
     with hf.check(frame, ["a -> b"], on="spark") as found:
         assert found.count("a -> b") == 2 and bool(found) and "a -> b" in repr(found)
-    monkeypatch.setattr(sys.modules["holdfast.places"], "SPARK_ABOVE", 2)
+    monkeypatch.setattr(sys.modules["holdfast.places"], "FRAMES_STAY_ABOVE", 2)
     assert not isinstance(hf.check(frame, ["a -> b"]), Found)
     with pytest.raises(hf.HoldfastError, match="read the data with Spark first"):
         hf.check(table, ["a -> b"], on="spark")

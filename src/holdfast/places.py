@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from holdfast.errors import HoldfastError, shown
 
 PLACES = ("auto", "process", "spark")
-SPARK_ABOVE = 5_000_000  # rows of Spark DataFrames, before they stay there
+FRAMES_STAY_ABOVE = 5_000_000  # rows of Spark DataFrames, above which `auto` leaves them there
+FILES_GO_ABOVE = 20_000_000  # rows of Parquet files, above which `auto` sends them to Spark
 
 
 def are_spark_frames(data: Any) -> bool:
@@ -31,4 +33,14 @@ def is_for_spark(data: Any, on: str) -> bool:
     if on != "auto" or not there:
         return on == "spark"
     frames = data.values() if isinstance(data, Mapping) else [data]
-    return bool(sum(frame.count() for frame in frames) > SPARK_ABOVE)
+    return bool(sum(frame.count() for frame in frames) > FRAMES_STAY_ABOVE)
+
+
+def parquet_rows(path: Path) -> int:
+    """The number of rows of a Parquet file or of a directory of such; 0 for other files."""
+    if not path.is_dir() and path.suffix != ".parquet":
+        return 0
+    from pyarrow.parquet import read_metadata
+
+    files = sorted(path.rglob("*.parquet")) if path.is_dir() else [path]
+    return sum(read_metadata(file).num_rows for file in files if file.exists())

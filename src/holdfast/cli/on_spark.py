@@ -12,14 +12,11 @@ from typing import Any
 
 from holdfast.cli.progress import announce
 from holdfast.errors import HoldfastError
-from holdfast.pipeline.config import SPARK_ABOVE
-from holdfast.pipeline.new_book import parquet_rows
+from holdfast.places import FILES_GO_ABOVE, PLACES, parquet_rows
 from holdfast.rulebook.elsewhere import is_on_spark
 from holdfast.store.directory import directory_at
 from holdfast.store.store import Store
 from holdfast.table.change import BATCH, TABLE
-
-PLACES = ("auto", "process", "spark")
 
 
 def goes_to_spark(tables: Any, on: str) -> bool:
@@ -30,9 +27,9 @@ def goes_to_spark(tables: Any, on: str) -> bool:
         return on == "spark"
     paths = list(tables.values()) if isinstance(tables, Mapping) else [tables]
     rows = sum(parquet_rows(path) for path in paths)
-    if rows > SPARK_ABOVE:
-        print(f"holdfast: {rows:,} rows are more than {SPARK_ABOVE:,}: on Spark", file=sys.stderr)
-    return rows > SPARK_ABOVE
+    if rows > FILES_GO_ABOVE:
+        print(f"holdfast: {rows:,} rows are more than {FILES_GO_ABOVE:,}: on Spark", file=sys.stderr)
+    return rows > FILES_GO_ABOVE
 
 
 def places_of(files: Sequence[str]) -> dict[str, str]:

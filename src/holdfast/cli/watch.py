@@ -48,9 +48,10 @@ def watch_command(
     The exit status is 2 if a landing file could not be applied or a sink not be reached; each is named. Ctrl-C ends the
     command after the current batch.
     """
-    from holdfast.pipeline.config import Trigger, load_pipeline
+    from holdfast.pipeline.config import load_pipeline
     from holdfast.pipeline.new_book import make_book, place_of
     from holdfast.pipeline.stream import watch
+    from holdfast.pipeline.trigger import Trigger
     from holdfast.spark.session import running
 
     if format not in (Format.TABLE, Format.JSON):

@@ -15,9 +15,9 @@ from ruamel.yaml.error import YAMLError
 from holdfast.discovery.search_options import SEARCH_KEYWORDS, SearchOptions
 from holdfast.errors import ReadError
 from holdfast.pipeline.environment import expanded
+from holdfast.pipeline.trigger import Trigger
 from holdfast.rulebook import DEFAULT_KEEP
 
-SPARK_ABOVE = 20_000_000  # rows above which "auto" keeps the rows on Spark
 Columns = str | list[str]
 
 
@@ -174,37 +174,6 @@ class AlertSink(_Sink):
 
 
 Sink = Annotated[ParquetSink | DeltaSink | TableSink | WebhookSink | AlertSink, Field(discriminator="kind")]
-
-
-class Trigger(_Model):
-    """When to look for changes."""
-
-    every: str | None = Field(
-        None, description="An interval such as `10 seconds`. Without it, apply what is available and stop."
-    )
-
-    @field_validator("every")
-    @classmethod
-    def _is_a_time(cls, every: str | None) -> str | None:
-        if every is not None:
-            seconds(every)
-        return every
-
-
-_SECONDS = {"ms": 0.001, "millisecond": 0.001, "s": 1, "second": 1, "m": 60, "minute": 60, "h": 3600, "hour": 3600}
-
-
-def seconds(text: str) -> float:
-    """The seconds of a time such as `10 seconds`, `500 ms` or `2 minutes`.
-
-    >>> seconds("2 minutes"), seconds("500 ms")
-    (120.0, 0.5)
-    """
-    match = re.fullmatch(r"\s*([0-9]+|[0-9]*\.[0-9]+)\s*(ms|milliseconds?|s|seconds?|m|minutes?|h|hours?)\s*", text)
-    if match is None:
-        raise ValueError(f"{text!r} is not a time; write `10 seconds` or `2 minutes`")
-    unit = match[2] if match[2] in _SECONDS else match[2].removesuffix("s")
-    return float(match[1]) * _SECONDS[unit]
 
 
 class Pipeline(_Model):

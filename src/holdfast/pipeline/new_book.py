@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from holdfast.pipeline.config import SPARK_ABOVE, DeltaSource, JdbcSource, Pipeline
+from holdfast.pipeline.config import DeltaSource, JdbcSource, Pipeline
 from holdfast.pipeline.sources import jdbc_table
+from holdfast.places import FILES_GO_ABOVE, parquet_rows
 from holdfast.rulebook import Rulebook
 from holdfast.rulebook.elsewhere import is_on_spark
 from holdfast.rules.rulefile import RuleEntry, RuleFile
@@ -146,14 +146,6 @@ def place_of(pipeline: Pipeline) -> Place:
         return Place("process", "discovery needs them there")
     bases = [table.base for table in pipeline.tables.values() if table.base is not None]
     rows = sum(parquet_rows(Path(base)) for base in bases)
-    if rows > SPARK_ABOVE:
-        return Place("spark", f"{rows:,} rows are more than {SPARK_ABOVE:,}")
-    return Place("process", f"the bases have at most {SPARK_ABOVE:,} rows")
-
-
-def parquet_rows(path: Path) -> int:
-    """The number of rows of a Parquet file or of a directory of such; 0 for other files."""
-    if not path.is_dir() and path.suffix != ".parquet":
-        return 0
-    files = sorted(path.rglob("*.parquet")) if path.is_dir() else [path]
-    return sum(pq.read_metadata(file).num_rows for file in files if file.exists())
+    if rows > FILES_GO_ABOVE:
+        return Place("spark", f"{rows:,} rows are more than {FILES_GO_ABOVE:,}")
+    return Place("process", f"the bases have at most {FILES_GO_ABOVE:,} rows")

@@ -14,11 +14,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import HoldfastError
-from holdfast.pipeline.config import JdbcSource, Pipeline, seconds
+from holdfast.pipeline.config import JdbcSource, Pipeline
 from holdfast.pipeline.follower import Follower
 from holdfast.pipeline.landing import Applied
 from holdfast.pipeline.new_book import make_book
 from holdfast.pipeline.sources import JdbcTables, LandingFiles, stream_of
+from holdfast.pipeline.trigger import seconds
 from holdfast.rulebook import Rulebook
 from holdfast.store.directory import directory_at
 from holdfast.store.interrupt import stopping

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 from holdfast.spark.events import Events, SparkChanges, events_by_table
 from holdfast.spark.jobs import described, together
-from holdfast.spark.kept_rules import KeptRules, Moves
+from holdfast.spark.kept_rules import KeptRules, TableMoves
 from holdfast.spark.moves import Net, counts, good_events
 from holdfast.spark.rows import MANY, SparkRows, rows_state
 from holdfast.spark.state_files import StateFiles
@@ -27,7 +27,7 @@ _MOST_PIECES = 12  # of a state, before those after the first are merged
 class NetEffect:
     """The moves of a batch by table, how many rows it inserted, deleted and updated, and what was wrong with it."""
 
-    moves: dict[str, Moves] = field(default_factory=dict)
+    moves: dict[str, TableMoves] = field(default_factory=dict)
     rows: dict[str, dict[str, int]] = field(default_factory=dict)
     next_ids: dict[str, int] = field(default_factory=dict)
     drift: list[Drift] = field(default_factory=list)
@@ -86,7 +86,7 @@ class _TableEffect:
         last = F.max("id") if not self.rows.options.key else F.lit(None)
         row = moves.agg(*counts(), last.alias("last")).collect()[0]
         self.effect.rows[name] = {what: int(row[what]) for what in ("inserted", "deleted", "updated")}
-        self.effect.moves[name] = Moves(moves, sum(self.effect.rows[name].values()), many)
+        self.effect.moves[name] = TableMoves(moves, sum(self.effect.rows[name].values()), many)
         self.effect.next_ids[name] = max(first_id, -1 if row["last"] is None else row["last"] + 1)
 
 

@@ -33,7 +33,7 @@ _FEW_DIFFER = 0.1  # values of X for which a right side may differ, if it is to 
 
 
 @dataclass(frozen=True)
-class Groups:
+class SharedGroups:
     """How many rows have the same X and the same right sides. `rules` are the agreements that they serve, by number."""
 
     left_side: LeftSide
@@ -137,7 +137,9 @@ def _pairs_of(column: str) -> Expr:
     return F.when((n > 1) & (n <= LARGE), n * (n - 1))
 
 
-def violations_of_groups(given: Iterable[tuple[Groups, DataFrame]], others: Iterable[DataFrame] = ()) -> dict[int, int]:
+def violations_of_groups(
+    given: Iterable[tuple[SharedGroups, DataFrame]], others: Iterable[DataFrame] = ()
+) -> dict[int, int]:
     """The number of violations of each rule, from its groups; `others` are more parts (rule, violations) of the one
     query."""
     pairs = [*given]
@@ -150,8 +152,8 @@ def violations_of_groups(given: Iterable[tuple[Groups, DataFrame]], others: Iter
 
 
 def shared_groups(
-    rules: Mapping[int, Agreement], rows_of: Callable[[str], DataFrame], given: Iterable[Groups] = ()
-) -> list[Groups]:
+    rules: Mapping[int, Agreement], rows_of: Callable[[str], DataFrame], given: Iterable[SharedGroups] = ()
+) -> list[SharedGroups]:
     """The groups that serve all rules: the `given` ones as far as they do, then new ones. `rows_of` gives the rows of a
     table, of which a sample is looked at for new groups with right sides."""
     made, waiting = [], dict(rules)
@@ -162,7 +164,7 @@ def shared_groups(
             if rule.left_side == groups.left_side and (rule.right is None or rule.right in groups.rights)
         }
         waiting = {number: rule for number, rule in waiting.items() if number not in mine}
-        made += [Groups(groups.left_side, groups.rights, mine)] if mine else []
+        made += [SharedGroups(groups.left_side, groups.rights, mine)] if mine else []
     by_left: dict[LeftSide, dict[int, Agreement]] = {}
     for number, rule in waiting.items():
         by_left.setdefault(rule.left_side, {})[number] = rule
@@ -177,14 +179,14 @@ def _rights(rules: Iterable[Agreement]) -> list[str]:
     return sorted({rule.right for rule in rules if rule.right}, key=lambda cell: int(cell[1:]))
 
 
-def _new_groups(left: LeftSide, rules: dict[int, Agreement], rights: list[str], seen: _Seen) -> list[Groups]:
+def _new_groups(left: LeftSide, rules: dict[int, Agreement], rights: list[str], seen: _Seen) -> list[SharedGroups]:
     together = rights if seen.rarely_repeats else seen.determined
     chosen = [tuple(together), *((cell,) for cell in rights if cell not in together)]
     chosen = [some for some in chosen if some] or [()]
     made = []
     for i, some in enumerate(chosen):
         mine = {n: r for n, r in rules.items() if r.right in some or (r.right is None and i == 0)}
-        made.append(Groups(left, some, mine, seen.rarely_repeats))
+        made.append(SharedGroups(left, some, mine, seen.rarely_repeats))
     return made
 
 

@@ -14,7 +14,7 @@ from holdfast.rules.rule import conjunction_text
 from holdfast.spark.agreement import Agreement
 from holdfast.spark.batch_listing import changed_missing, changed_pairs, changed_rows
 from holdfast.spark.check import count_all
-from holdfast.spark.groups import GROUPS, Groups, shared_groups, violations_of_groups
+from holdfast.spark.groups import GROUPS, SharedGroups, shared_groups, violations_of_groups
 from holdfast.spark.inclusion import Inclusion, summed
 from holdfast.spark.listing import ID, violations_of
 from holdfast.spark.pair_change import PairChange
@@ -22,7 +22,7 @@ from holdfast.spark.pair_tasks import PairSearch
 from holdfast.spark.plan import PlannedRule, planned
 from holdfast.spark.rows import SparkRows, rows_state
 from holdfast.spark.state_files import StateFiles, union
-from holdfast.spark.upkeep import Change, change_of_groups, change_of_inclusion, change_of_rows, total
+from holdfast.spark.upkeep import StateChange, change_of_groups, change_of_inclusion, change_of_rows, total
 from holdfast.table.options import TableOptions
 from holdfast.violations.detect import CheckedRule
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Moves:
+class TableMoves:
     """The net effect of a batch on a table, and how many rows it moves."""
 
     frame: DataFrame
@@ -63,7 +63,7 @@ class KeptRules:
     # --- states ---------------------------------------------------------------------------------------------
 
     @property
-    def groups(self) -> list[Groups]:
+    def groups(self) -> list[SharedGroups]:
         """The groups of the keys and dependencies, as they are in files; new ones for rules without any."""
         rules = {rule.number: rule.way for rule in self.planned if isinstance(rule.way, Agreement)}
         left_sides = {rule.left_side.digest: rule.left_side for rule in rules.values()}
@@ -73,7 +73,7 @@ class KeptRules:
             if name.startswith(GROUPS) and digest in left_sides:
                 cells = left_sides[digest].cells
                 rights = tuple(column for column in state.names if column not in (*cells, "n"))
-                given.append(Groups(left_sides[digest], rights, {}))
+                given.append(SharedGroups(left_sides[digest], rights, {}))
         return shared_groups(rules, lambda table: self.rows(table).current(), given)
 
     @property
@@ -126,7 +126,7 @@ class KeptRules:
 
     # --- a batch --------------------------------------------------------------------------------------------
 
-    def changes(self, moves: Mapping[str, Moves]) -> dict[str, Change]:
+    def changes(self, moves: Mapping[str, TableMoves]) -> dict[str, StateChange]:
         """What a batch does to the states that it touches, and to the violations of their rules. Rules without a state
         are under the empty name."""
         made = {}
@@ -141,9 +141,9 @@ class KeptRules:
                 left, right = (side.frame if side is not None else None for side in sides)
                 many = any(side.many for side in given)
                 made[name] = change_of_inclusion(number, way, self.files.read(name), left, right, many)
-        return made | {"": Change(None, self._changes_without_state(moves))}
+        return made | {"": StateChange(None, self._changes_without_state(moves))}
 
-    def _changes_without_state(self, moves: Mapping[str, Moves]) -> dict[int, DataFrame]:
+    def _changes_without_state(self, moves: Mapping[str, TableMoves]) -> dict[int, DataFrame]:
         made = {}
         for rule in self.planned:
             mine = moves.get(rule.table)
@@ -155,7 +155,7 @@ class KeptRules:
                 made[rule.number] = change_of_rows(rule.item, self.options[rule.table].schema, mine.frame)
         return made
 
-    def added_and_removed(self, changes: Iterable[Change]) -> dict[int, tuple[int, int]]:
+    def added_and_removed(self, changes: Iterable[StateChange]) -> dict[int, tuple[int, int]]:
         """How many violations of each rule a batch adds and removes. One query for all rules."""
         parts = [
             part.select(F.lit(number).alias("rule"), "added", "removed")
@@ -171,7 +171,7 @@ class KeptRules:
         """The current violations of a rule."""
         return violations_of(self.planned[number], self.tables(), dict(self.options))
 
-    def changed(self, number: int, what: str, moves: Mapping[str, Moves]) -> DataFrame:
+    def changed(self, number: int, what: str, moves: Mapping[str, TableMoves]) -> DataFrame:
         """The violations of a rule that a batch adds or removes; these are the states before it."""
         rule = self.planned[number]
         rows = {name: self.rows(name) for name in self.options}

@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 
 from holdfast.rulebook.outbox import ADDED, REMOVED
 from holdfast.rules.rulefile import RuleEntry
-from holdfast.spark.kept_rules import KeptRules, Moves
+from holdfast.spark.kept_rules import KeptRules, TableMoves
 from holdfast.spark.state_files import union
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ MOST_LISTED = 100_000  # violations of a rule that are listed; of more, a batch 
 def violation_events(
     rules: KeptRules,
     entries: Sequence[RuleEntry],
-    moves: Mapping[str, Moves],
+    moves: Mapping[str, TableMoves],
     counted: Mapping[int, tuple[int, int]],
 ) -> DataFrame | None:
     """A row for each violation added or removed, with row names as JSON; None if there is none. If there are too many

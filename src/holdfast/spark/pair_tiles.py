@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class PairComparison:
     """t op s of a pair rule, both sides as Spark expressions of one type: numbers, if it is by an order."""
 
     op: Op
@@ -69,7 +69,7 @@ class TiledSearch:
     # --- what the rule compares -----------------------------------------------------------------------------
 
     @cached_property
-    def _comparisons(self) -> list[Comparison]:
+    def _comparisons(self) -> list[PairComparison]:
         """The comparisons between t and s that Spark can do exactly."""
         schema, made = self.search.schema, []
         for p in sorted(as_dc(self.search.rule).written, key=str):  # type: ignore[arg-type]
@@ -78,15 +78,15 @@ class TiledSearch:
                 a, b = (F.col(f"c{schema.position(column.name)}") for column in (left, right))
                 t, s = common(left, a, right, b)
                 kind = left.kind if left.kind is right.kind else None
-                made.append(Comparison(p.op, _as_number(kind, t), _as_number(kind, s), kind is Kind.FLOAT))
+                made.append(PairComparison(p.op, _as_number(kind, t), _as_number(kind, s), kind is Kind.FLOAT))
         return made
 
     @cached_property
-    def _equal(self) -> list[Comparison]:
+    def _equal(self) -> list[PairComparison]:
         return [c for c in self._comparisons if c.op is Op.EQ]
 
     @cached_property
-    def _ordered(self) -> list[Comparison]:
+    def _ordered(self) -> list[PairComparison]:
         return [c for c in self._comparisons if c.op.is_order]
 
     # --- rules with equalities ------------------------------------------------------------------------------
@@ -147,7 +147,7 @@ class TiledSearch:
             sent.append(rows.join(F.broadcast(layout), "block").select(*columns, "role", "tile"))
         return tiles.count, _union(sent)
 
-    def _edges(self, by: Comparison, count: int) -> list[float]:
+    def _edges(self, by: PairComparison, count: int) -> list[float]:
         if count == 1:
             return []
         both = _union(self.rows.select(side.cast("double").alias("value")) for side in (by.t, by.s))

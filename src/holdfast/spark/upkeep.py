@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 from holdfast.rules.nulls import Nulls
 from holdfast.spark.agreement import Agreement
 from holdfast.spark.frames import same
-from holdfast.spark.groups import Groups
+from holdfast.spark.groups import SharedGroups
 from holdfast.spark.inclusion import Inclusion, summed
 from holdfast.spark.listing import with_violates
 from holdfast.spark.state_files import union
@@ -35,7 +35,7 @@ _DIFFERENCE = (
 )
 
 
-class Change(NamedTuple):
+class StateChange(NamedTuple):
     """What a batch adds to a state; and for each rule that reads it, by number, one row with the numbers of violations
     `added` and `removed`."""
 
@@ -60,7 +60,7 @@ def total(groups: DataFrame, columns: list[str]) -> DataFrame:
 # --- keys and functional dependencies -------------------------------------------------------------------------
 
 
-def change_of_groups(groups: Groups, state: DataFrame, moves: DataFrame, many: bool) -> Change:
+def change_of_groups(groups: SharedGroups, state: DataFrame, moves: DataFrame, many: bool) -> StateChange:
     """From the groups (X, A, ..., n) of all rows before the batch."""
     ends = _ends(groups, moves)
     sides = [(prefix, n) for prefix, n in (("old", -1), ("new", 1))]
@@ -71,10 +71,10 @@ def change_of_groups(groups: Groups, state: DataFrame, moves: DataFrame, many: b
     if len(groups.rules) > 1:
         before = total(before, groups.columns)  # all rules read this shuffle
     counts = {number: _counted(rule, before, ends) for number, rule in groups.rules.items()}
-    return Change(total(signed, groups.columns), counts)
+    return StateChange(total(signed, groups.columns), counts)
 
 
-def _ends(groups: Groups, moves: DataFrame) -> DataFrame:
+def _ends(groups: SharedGroups, moves: DataFrame) -> DataFrame:
     """The cells of each moved row before (old) and after (new), as structs; null where it is in no group."""
     ends = []
     for end, there in (("old", "existed"), ("new", "remains")):
@@ -135,7 +135,7 @@ def _transitions(rule: Agreement, before: DataFrame, ends: DataFrame) -> DataFra
 
 def change_of_inclusion(
     number: int, rule: Inclusion, state: DataFrame, left: DataFrame | None, right: DataFrame | None, many: bool
-) -> Change:
+) -> StateChange:
     """From (X, l, r): how many left and right rows have a value. `left` and `right`: the moves of both tables."""
     ends = [_value_ends(rule, moves, is_left) for moves, is_left in ((left, True), (right, False)) if moves is not None]
     moved = union(ends)
@@ -144,7 +144,7 @@ def change_of_inclusion(
     before = touched(state, moved, rule.columns, many).selectExpr(*rule.columns, "l", "r", *nothing)
     zero = ("cast(0 as bigint) as l", "cast(0 as bigint) as r")
     every = before.unionByName(moved.selectExpr(*rule.columns, *zero, "dl", "dr", "move", "old"))
-    return Change(change, {number: _missing_rows(rule, every)})
+    return StateChange(change, {number: _missing_rows(rule, every)})
 
 
 def _value_ends(rule: Inclusion, moves: DataFrame, is_left: bool) -> DataFrame:
