@@ -132,12 +132,14 @@ def require_planted(out: Path, batches) -> None:
         assert mine and {int(r["version"]) for r in mine} == {broken.batch}
 
 
+def test_executor_is_the_old_name_of_on(tmp_path):
+    assert orders_pipeline(tmp_path, executor="spark").on == orders_pipeline(tmp_path, on="spark").on == "spark"
+
+
 @spark_test
-@pytest.mark.parametrize("name", ["on", "executor"])
-def test_a_stream_whose_rows_stay_on_spark(spark, tmp_path, landing, name):
+def test_a_stream_whose_rows_stay_on_spark(spark, tmp_path, landing):
     """The same violations as in the process, in the rulebook and in the sink."""
-    pipeline = orders_pipeline(tmp_path, **{name: "spark"})
-    batches = BATCHES[:3] if name == "on" else BATCHES[:1]
+    pipeline, batches = orders_pipeline(tmp_path, on="spark"), BATCHES[:3]
     for part in (batches[:2], batches[2:]):
         for batch in part:
             landing.drop(batch.feed(), ("csv", "parquet", "jsonl")[batch.number % 3])

@@ -182,7 +182,7 @@ def test_spark_follows_the_definition(spark, case):
 
 
 @given(case=stories(keyed=False))
-@FEW
+@settings(FEW, max_examples=CASES // 100 if CASES else 2)
 def test_spark_follows_the_definition_without_a_key(spark, case):
     follows_the_definition(spark, case, keyed=False)
 

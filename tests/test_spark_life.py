@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
+
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import holdfast as hf
+from holdfast.cli.main import status_of
 from holdfast.rules.rulefile import RuleEntry
 from holdfast.spark import groups
 from holdfast.spark.events import FrameFeed
@@ -210,3 +214,27 @@ def test_what_is_not_available_says_so(both, tmp_path, spark):
     with pytest.raises(hf.HoldfastError, match="durable"):
         hf.Rulebook.create(None, spark.createDataFrame(BASE), on="spark")
     assert there.explain(RULES[0]).count == 2
+
+
+def test_the_commands(spark, tmp_path, capsys):
+    """init, apply, violations, explain, history, rules and doctor of a rulebook whose rows are on Spark."""
+    pq.write_table(BASE, tmp_path / "people.parquet")
+    change = rows((5, "a", "q", "m5", 1, 9)).append_column("_change_type", pa.array(["insert"]))
+    pq.write_table(change, tmp_path / "change.parquet")
+    book, rules = str(tmp_path / "book"), [word for rule in RULES for word in ("--rule", rule)]
+    assert status_of(["init", book, str(tmp_path / "people.parquet"), "--key", "id", *rules, "--on", "spark"]) == 0
+    assert "people (4 rows); 4 rules checked" in capsys.readouterr().out
+    assert status_of(["apply", book, str(tmp_path / "change.parquet"), "--format", "json"]) == 1
+    told = {v["rule"]: (v["added"], len(v["pairs_added"])) for v in json.loads(capsys.readouterr().out)["violations"]}
+    assert told["zip -> city"] == (4, 4) and told["not(t.low > t.high)"] == (0, 0)
+    assert status_of(["apply", book, str(tmp_path / "change.parquet")]) == 2  # the same content again
+    assert status_of(["violations", book, "--rule", "key(email)", "--format", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["violations"][0]["count"] == 2
+    assert status_of(["explain", book, "zip -> city"]) == 0
+    assert "3 rows share a cause" in capsys.readouterr().out
+    for command in (["history", book], ["rules", book], ["doctor", book, "--spark"]):
+        assert status_of(command) == 0
+    assert "both see" in capsys.readouterr().out
+    assert status_of(["apply", book, str(tmp_path / "change.parquet"), "--on", "process"]) == 2
+    assert "kept on Spark" in capsys.readouterr().err
+    assert spark.range(2).count() == 2  # the session of the tests is used, and left alone

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.table import Table
 from rich.text import Text
 
-from holdfast.cli.options import Directory, Form
+from holdfast.cli.on_spark import session_of_book
+from holdfast.cli.options import Directory, Form, Master, Remote
 from holdfast.cli.output import Format, Record, as_json
 from holdfast.cli.progress import announce
+from holdfast.cli.row_names import hides_names
 from holdfast.cli.terminal import Console, print_exact
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, NotAvailable
 from holdfast.plain_text import plain_text
 from holdfast.report.facts import Shown, query_of, shown_violation
 from holdfast.rulebook import Rulebook
@@ -44,6 +46,8 @@ def explain_command(
         str | None, typer.Option(help="Print a query that finds the violations, in this SQL dialect.")
     ] = None,
     format: Form = Format.TABLE,
+    master: Master = None,
+    remote: Remote = None,
 ) -> None:
     """Explain why a rule is violated, or which rules a row violates.
 
@@ -54,8 +58,11 @@ def explain_command(
         raise HoldfastError("give either a rule or a row: holdfast explain DIR RULE, or holdfast explain DIR --row KEY")
     if format not in (Format.TABLE, Format.JSON):
         raise HoldfastError(f"explain prints table or json, not {format}")
-    with Rulebook.open(directory) as book:
+    with session_of_book(directory, "auto", master, remote), Rulebook.open(directory) as book:
         mask = Mask.of(book)
+        if not isinstance(book, Rulebook):
+            _explain_on_spark(book, rule, limit, mask, format)
+            return
         if row is not None:
             name = table or next(iter(book.schemas))
             _explain_row(book, _row_id(book, row, name, mask), name, limit, mask, format, whole)
@@ -67,6 +74,26 @@ def explain_command(
             return
         entry = Decisions.of(book).known(rule)
         _explain_rule(look, None if entry is None else entry.filter, limit, mask, format, whole)
+
+
+def _explain_on_spark(book: Any, rule: str | None, limit: int, mask: Mask, format: Format) -> None:
+    """The explanation of a checked rule of a rulebook on Spark, from its first violations."""
+    if rule is None:
+        raise NotAvailable("the rows of this rulebook are on Spark: there, rules can be explained, not rows")
+    entry = book.entry(rule)
+    found, hidden = book.explain(rule, limit), hides_names(book, entry, mask)
+    if format is Format.JSON:
+        causes = [
+            {"rows": rows, "pairs": pairs, "exact": exact, "remove": remove}
+            for rows, pairs, remove, exact in (() if hidden else found.causes)
+        ]
+        document = {"rule": found.rule, "count": found.count, "error": book.error(rule), "looked_at": found.looked_at}
+        print(as_json(document | {"causes": causes}))
+        return
+    console = Console()
+    console.print(standing(entry.value, found.count, where=entry.filter), highlight=False, markup=False)
+    if not hidden and found.count:
+        console.print(found.summary(), highlight=False, markup=False)
 
 
 def _row_id(book: Rulebook, text: str, table: str, mask: Mask) -> int:

@@ -13,7 +13,7 @@ from typing import Any
 from holdfast.cli.progress import announce
 from holdfast.errors import HoldfastError
 from holdfast.places import FILES_GO_ABOVE, PLACES, parquet_rows
-from holdfast.rulebook.elsewhere import is_on_spark
+from holdfast.rulebook.elsewhere import is_on_spark, require_place
 from holdfast.store.directory import directory_at
 from holdfast.store.store import Store
 from holdfast.table.change import BATCH, TABLE
@@ -75,13 +75,9 @@ def frames_of(files: Sequence[str], master: str | None, remote: str | None) -> I
 
 def session_of_book(directory: Path, on: str, master: str | None, remote: str | None) -> Any:
     """The session that a rulebook needs: of Spark, if its rows are there; else nothing."""
-    if on not in PLACES:
-        raise HoldfastError(f"--on is auto, process or spark, not {on!r}")
-    is_there = is_on_spark(Store.open(directory_at(directory)))
-    if on != "auto" and (on == "spark") != is_there:
-        where = "on Spark" if is_there else "in the process"
-        raise HoldfastError(f"the rows of {directory} are kept {where}; --on is decided by `holdfast init`")
-    return session(master, remote) if is_there else nullcontext()
+    store = Store.open(directory_at(directory))
+    require_place(store, on)
+    return session(master, remote) if is_on_spark(store) else nullcontext()
 
 
 def is_for_spark_to_read(changes: str, book: Any) -> bool:

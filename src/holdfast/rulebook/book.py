@@ -13,7 +13,7 @@ from holdfast.executors.executor import Executor
 from holdfast.places import is_for_spark
 from holdfast.rulebook.alter import Alteration, alter
 from holdfast.rulebook.batch import BatchInfo, Effects, WiderTypes, plan_or_widen, require_batch, work_out
-from holdfast.rulebook.elsewhere import is_on_spark, on_spark
+from holdfast.rulebook.elsewhere import is_on_spark, on_spark, require_place
 from holdfast.rulebook.engine import Engine
 from holdfast.rulebook.follow import catch_up, changes_after
 from holdfast.rulebook.lifecycle import Lifecycle
@@ -106,12 +106,14 @@ class Rulebook(RuleReader):
         disk: Disk | None = None,
         *,
         version: int | None = None,
+        on: str = "auto",
         **resources: Unpack[OpenKeywords],
     ) -> Any:
-        """Opens the rulebook in a directory at its newest version; or an older version, to be looked at only. One whose
-        rows are on Spark needs a Spark session that runs.
-        `progress`, `executor` and `memory_budget` are explained at `Resources`."""
+        """Opens the rulebook in a directory at its newest version; or an older version, to be looked at only. `on`
+        must be where its rows are; lists of a rulebook on Spark need a Spark session that runs. `progress`,
+        `executor` and `memory_budget` are explained at `Resources`."""
         store = Store.open(directory_at(path, disk), version)
+        require_place(store, on)
         if is_on_spark(store):
             return on_spark().open(store, read_only=version is not None)
         store, engine = loaded_engine(store, Resources(**resources))

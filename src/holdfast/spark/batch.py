@@ -67,13 +67,26 @@ class _TableEffect:
         piece = self.scratch.write(state, frame, self.version)
         return self.scratch.read(state, [piece])
 
+    def _judged(self, net: Net, settled: DataFrame, first_id: int) -> tuple[tuple[bool, bool], DataFrame]:
+        """Whether there are bad events and drift; and the moves, which count if no event is bad."""
+        problems: list[tuple[bool, bool]] = []
+        moves: list[DataFrame] = []
+        together(
+            self.scratch.spark,
+            [
+                lambda: problems.append(net.problems(settled)),
+                lambda: moves.append(self._filed("moves", net.moves(settled, first_id))),
+            ],
+        )
+        return problems[0], moves[0]
+
     def add(self, events: Events, first_id: int, *, quarantine: bool) -> None:
         given = events.frame if events.fixed else self._filed("events", events.frame)
         many = given.count() > MANY
         net, name = Net(self.rows), self.rows.name
         while True:
             settled = self._filed("settled", net.settled(given, many))
-            has_bad, has_drift = net.problems(settled)
+            (has_bad, has_drift), moves = self._judged(net, settled, first_id)
             if not has_bad:
                 break
             if not quarantine:
@@ -82,7 +95,6 @@ class _TableEffect:
             given = good_events(given, settled)
         if has_drift:
             self.effect.drift += net.drift(settled)
-        moves = self._filed("moves", net.moves(settled, first_id))
         last = F.max("id") if not self.rows.options.key else F.lit(None)
         row = moves.agg(*counts(), last.alias("last")).collect()[0]
         self.effect.rows[name] = {what: int(row[what]) for what in ("inserted", "deleted", "updated")}
@@ -93,27 +105,33 @@ class _TableEffect:
 def write_changes(files: StateFiles, rules: KeptRules, effect: NetEffect, version: int) -> dict[int, tuple[int, int]]:
     """Adds the pieces of a batch to the states. Returns how many violations of each rule it added and removed."""
     changes = rules.changes(effect.moves)
-    pieces = {name: change.state for name, change in changes.items() if change.state is not None}
+    pieces = {name: (change.state, -1) for name, change in changes.items() if change.state is not None}
     for table, moves in effect.moves.items():
         if moves.count:
-            pieces[rows_state(table)] = rules.rows(table).changed(moves.frame, version)
+            pieces[rows_state(table)] = rules.rows(table).changed(moves.frame, version), 2 * moves.count
     counted: dict[int, tuple[int, int]] = {}
 
     def count() -> None:
         with described(files.spark, "violations added and removed"):
             counted.update(rules.added_and_removed(changes.values()))
 
-    writes: list[Callable[[], None]] = [partial(files.append, name, piece, version) for name, piece in pieces.items()]
+    writes: list[Callable[[], None]] = [
+        partial(files.append, name, frame, version, rows) for name, (frame, rows) in pieces.items()
+    ]
     together(files.spark, [count, *writes])
     return counted
 
 
-def compact(files: StateFiles, rules: KeptRules, version: int, *, whole: bool = False) -> None:
-    """Merges the pieces of states that have many: those after the first, or with `whole` all of them."""
-    for name, merged in rules.merged(files, whole=whole).items():
-        if _is_due(files, name, whole):
-            files.replace(name, merged(), version, keep=0 if whole else 1)
-
-
-def _is_due(files: StateFiles, name: str, whole: bool) -> bool:
-    return len(files.states[name].pieces) > (1 if whole else _MOST_PIECES)
+def compact(files: StateFiles, rules: KeptRules, version: int, rows: Mapping[str, int], *, whole: bool = False) -> None:
+    """Merges the pieces of states that have many: those after the first. All of them with `whole`, and of a table of
+    which a fifth of the rows has changed since then. `rows`: how many each table has."""
+    changed = {
+        rows_state(table)
+        for table, count in rows.items()
+        if files.added_rows(rows_state(table)) > max(MANY, count // 5)
+    }
+    for wholly in (True, False):
+        for name, merged in rules.merged(files, whole=wholly).items():
+            is_whole = whole or name in changed
+            if is_whole == wholly and len(files.states[name].pieces) > (1 if wholly else _MOST_PIECES):
+                files.replace(name, merged(), version, keep=0 if wholly else 1)

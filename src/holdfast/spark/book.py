@@ -133,7 +133,7 @@ class SparkRulebook(SparkReader):
         counts = [n + counted.get(i, (0, 0))[0] - counted.get(i, (0, 0))[1] for i, n in enumerate(before.counts)]
         after = replace(after, rows=before.rows | rows, counts=tuple(counts))
         after = replace(after, events=self._write_events(files, effect, counted, version))
-        compact(files, after.rules, version)
+        compact(files, after.rules, version, after.rows)
         quarantined = [*batch.bad, *effect.bad]
         record = after.record(batch, version, effect.rows, counted)
         record |= {"quarantined": len(quarantined), "drift": len(effect.drift)}
@@ -202,7 +202,7 @@ class SparkRulebook(SparkReader):
         self._require_writable()
         version = self.version + 1
         after = replace(self._facts, files=self._facts.files.copy(), events=None)
-        compact(after.files, after.rules, version, whole=True)
+        compact(after.files, after.rules, version, after.rows, whole=True)
         record = after.record(BatchInfo("compact", "compact"), version, {}, {})
         self._publish(after, Step({}, record | {"batch": None}))
         return version

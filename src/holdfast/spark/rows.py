@@ -65,7 +65,8 @@ class SparkRows:
         gone = self.files.read(rows_state(self.name), pieces[1:]).where("n < 0")
         names = [f"gone{i}" for i in range(len(self.identity) + 1)]
         gone = gone.select(*self.identity, "v").toDF(*names)
-        return added.join(F.broadcast(gone), same([*self.identity, "v"], names), "left_anti")
+        few = self.files.added_rows(rows_state(self.name)) <= MANY
+        return added.join(F.broadcast(gone) if few else gone, same([*self.identity, "v"], names), "left_anti")
 
     def that_meet(self, wanted: DataFrame, on: list[str], many: bool) -> DataFrame:
         """The images that count and whose columns `on` are those of some wanted row; nulls are equal."""

@@ -92,9 +92,14 @@ class StateFiles:
 
     def replace(self, name: str, frame: DataFrame, version: int, keep: int = 0) -> None:
         """Writes a frame as the only piece of a state, after its first `keep` pieces."""
-        piece = self.write(name, frame, version)
-        kept = self.states[name].pieces[:keep]
+        pieces = self.states[name].pieces
+        piece = self.write(name, frame, version, self.added_rows(name) if keep else -1)
+        kept = pieces[:keep]
         self.states[name] = FiledState(self.states[name].columns, (*kept, piece))
+
+    def added_rows(self, name: str) -> int:
+        """The number of rows in the pieces after the first, as far as they were counted."""
+        return sum(max(0, piece.rows) for piece in self.states[name].pieces[1:])
 
     def read(self, name: str, pieces: Iterable[Piece] | None = None) -> DataFrame:
         """The rows of all pieces of a state."""
