@@ -49,6 +49,8 @@ test-long: test-bounds  ## 10,000-case laws, kills, clusters, browser
 	HOLDFAST_SPARK=connect $(PYTEST) -m "spark and not long" tests
 	$(BIN)/python -m tests.kills --kills 100
 	$(BIN)/python -m tests.kills --kills 100 --spark
+	$(BIN)/python -m tests.spark_kills --kills 100
+	$(BIN)/python -m tests.lone_worker
 	$(BIN)/python -m tests.mutants
 
 test-data: setup  ## tests on the real tables under HOLDFAST_DATA; fails when they are absent

@@ -77,10 +77,13 @@ class KeptRules:
         return shared_groups(rules, lambda table: self.rows(table).current(), given)
 
     @property
-    def inclusions(self) -> dict[str, tuple[int, Inclusion]]:
-        """The foreign keys, by the name of their state."""
-        ways = {rule.number: rule.way for rule in self.planned if isinstance(rule.way, Inclusion)}
-        return {f"values-{_digest(way)}": (number, way) for number, way in ways.items()}
+    def inclusions(self) -> dict[str, tuple[list[int], Inclusion]]:
+        """The foreign keys by the name of their state, with the numbers of the rules that read it."""
+        made: dict[str, tuple[list[int], Inclusion]] = {}
+        for rule in self.planned:
+            if isinstance(rule.way, Inclusion):
+                made.setdefault(_values_state(rule.way), ([], rule.way))[0].append(rule.number)
+        return made
 
     def state_names(self) -> set[str]:
         """The names of the states that the rules need."""
@@ -99,9 +102,9 @@ class KeptRules:
         """The number of violations of each rule; from its state, if it has one."""
         grouped = [(g, total(self.files.read(g.name), g.columns)) for g in self.groups]
         missing = []
-        for name, (number, way) in self.inclusions.items():
+        for name, (numbers, way) in self.inclusions.items():
             found = way.violations(summed(self.files.read(name), way.columns))
-            missing.append(found.select(F.lit(number).alias("rule"), "violations"))
+            missing += [found.select(F.lit(number).alias("rule"), "violations") for number in numbers]
         counted = violations_of_groups(grouped, missing)
         others = [rule for rule in self.planned if rule.number not in counted]
         if others:
@@ -115,11 +118,14 @@ class KeptRules:
         def pieces(name: str) -> DataFrame:
             return files.read(name, files.states[name].pieces[0 if whole else 1 :])
 
-        made: dict[str, Callable[[], DataFrame]] = {}
-        for g in self.groups:
-            made[g.name] = lambda g=g: total(pieces(g.name), g.columns)  # type: ignore[misc]
-        for name, (_, way) in self.inclusions.items():
-            made[name] = lambda n=name, w=way: summed(pieces(n), w.columns).where("l != 0 or r != 0")  # type: ignore[misc]
+        def groups(name: str, columns: list[str]) -> DataFrame:
+            return total(pieces(name), columns)
+
+        def values(name: str, columns: list[str]) -> DataFrame:
+            return summed(pieces(name), columns).where("l != 0 or r != 0")
+
+        made: dict[str, Callable[[], DataFrame]] = {g.name: partial(groups, g.name, g.columns) for g in self.groups}
+        made |= {name: partial(values, name, way.columns) for name, (_, way) in self.inclusions.items()}
         for table, options in self.options.items():
             made[rows_state(table)] = partial(SparkRows(files, table, options).merged, whole)
         return made
@@ -134,13 +140,13 @@ class KeptRules:
             mine = moves.get(groups.left_side.table)
             if mine is not None:
                 made[groups.name] = change_of_groups(groups, self.files.read(groups.name), mine.frame, mine.many)
-        for name, (number, way) in self.inclusions.items():
+        for name, (numbers, way) in self.inclusions.items():
             sides = [moves.get(table) for table in (way.rule.left_table, way.rule.right_table)]
             given = [side for side in sides if side is not None]
             if given:
                 left, right = (side.frame if side is not None else None for side in sides)
                 many = any(side.many for side in given)
-                made[name] = change_of_inclusion(number, way, self.files.read(name), left, right, many)
+                made[name] = change_of_inclusion(numbers, way, self.files.read(name), left, right, many)
         return made | {"": StateChange(None, self._changes_without_state(moves))}
 
     def _changes_without_state(self, moves: Mapping[str, TableMoves]) -> dict[int, DataFrame]:
@@ -178,7 +184,7 @@ class KeptRules:
         many = any(some.many for some in moves.values())
         frames = {name: some.frame for name, some in moves.items()}
         if isinstance(rule.way, Inclusion) and {rule.table, rule.way.rule.right_table} & frames.keys():
-            state = summed(self.files.read(f"values-{_digest(rule.way)}"), rule.way.columns)
+            state = summed(self.files.read(_values_state(rule.way)), rule.way.columns)
             return changed_missing(rule.way, state, rows, frames, what, many)
         if rule.table not in moves:
             return self.violations(number).limit(0)
@@ -190,6 +196,7 @@ class KeptRules:
         return changed_rows(rule.item, rows[rule.table], mine.frame, what)
 
 
-def _digest(way: Inclusion) -> str:
-    where = conjunction_text(way.where) if way.where else ""
-    return hashlib.sha256(f"{way.rule}\0{where}".encode()).hexdigest()[:16]
+def _values_state(way: Inclusion) -> str:
+    """The name of the state of a foreign key."""
+    text = "\0".join([str(way.rule), conjunction_text(way.where) if way.where else ""])
+    return f"values-{hashlib.sha256(text.encode()).hexdigest()[:16]}"

@@ -134,7 +134,7 @@ def _transitions(rule: Agreement, before: DataFrame, ends: DataFrame) -> DataFra
 
 
 def change_of_inclusion(
-    number: int, rule: Inclusion, state: DataFrame, left: DataFrame | None, right: DataFrame | None, many: bool
+    numbers: list[int], rule: Inclusion, state: DataFrame, left: DataFrame | None, right: DataFrame | None, many: bool
 ) -> StateChange:
     """From (X, l, r): how many left and right rows have a value. `left` and `right`: the moves of both tables."""
     ends = [_value_ends(rule, moves, is_left) for moves, is_left in ((left, True), (right, False)) if moves is not None]
@@ -144,7 +144,7 @@ def change_of_inclusion(
     before = touched(state, moved, rule.columns, many).selectExpr(*rule.columns, "l", "r", *nothing)
     zero = ("cast(0 as bigint) as l", "cast(0 as bigint) as r")
     every = before.unionByName(moved.selectExpr(*rule.columns, *zero, "dl", "dr", "move", "old"))
-    return StateChange(change, {number: _missing_rows(rule, every)})
+    return StateChange(change, dict.fromkeys(numbers, _missing_rows(rule, every)))
 
 
 def _value_ends(rule: Inclusion, moves: DataFrame, is_left: bool) -> DataFrame:
