@@ -193,6 +193,8 @@ def test_rules_are_added_and_retired(both):
         book.apply(hf.Change(inserts=rows((7, "a", None, "m7", 1, 9))))
         assert book.count_violations("new") == here.count_violations("new")
     assert [e.id for e in here.entries] == [e.id for e in there.entries]
+    altered = [next(r["altered"] for r in book.records() if "altered" in r) for book in both]
+    assert altered[0] == altered[1]
     assert not any("c2" in name for name in there.state() if name.startswith("groups"))
 
 

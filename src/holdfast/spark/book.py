@@ -193,8 +193,10 @@ class SparkRulebook(SparkReader):
         states = {name: state for name, state in after.files.states.items() if name in needed}
         after = replace(after, files=StateFiles(after.files.spark, after.files.root, states))
         after = replace(after, counts=tuple(after.rules.counts()))
-        record = after.record(BatchInfo("alter", "alter"), version, {}, {})
-        self._publish(after, Step({}, record | {"altered": True, "batch": None}))
+        retired = {e.id: e.rule for e in facts.entries if e.id not in {entry.id for entry in entries}}
+        altered = {"columns": {}, "types": {}, "retired": retired, "rules": [entry.id for entry in added]}
+        record = after.record(BatchInfo("", "holdfast"), version, {}, {}) | {"batch": None}
+        self._publish(after, Step({}, record | {"altered": altered}))
         return version
 
     def compact(self) -> int:
@@ -203,8 +205,8 @@ class SparkRulebook(SparkReader):
         version = self.version + 1
         after = replace(self._facts, files=self._facts.files.copy(), events=None)
         compact(after.files, after.rules, version, after.rows, whole=True)
-        record = after.record(BatchInfo("compact", "compact"), version, {}, {})
-        self._publish(after, Step({}, record | {"batch": None}))
+        record = after.record(BatchInfo("", "holdfast"), version, {}, {}) | {"batch": None}
+        self._publish(after, Step({}, record))
         return version
 
     def _publish(self, facts: BookFacts, step: Step) -> None:
