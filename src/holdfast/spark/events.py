@@ -239,7 +239,11 @@ def _of_part(name: str, part: Part, options: TableOptions, spark: SparkSession, 
     types, source = part.types, part.source
     if (types == UPSERT).any() and not options.key:
         raise NotAvailable(f"table {shown(name)} has no key: its source must say whether it inserts or updates a row")
-    columns = _columns(source.table.column_names, options, source.place.source, deletes=bool((types == DELETE).all()))
+    present = source.table.column_names
+    if source.shared:  # it has the columns of other tables too, which are null here
+        own = [n in options.schema or source.table.column(n).null_count < part.count for n in present]
+        present = [n for n, mine in zip(present, own, strict=True) if mine]
+    columns = _columns(present, options, source.place.source, deletes=bool((types == DELETE).all()))
     schema = Schema(tuple(options.schema.column(column) for column in columns))
     source, dictionary = conform(source, schema, options.declared), TextDictionary()
     encoded = encode_table(
