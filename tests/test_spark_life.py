@@ -103,11 +103,12 @@ def test_a_file_with_changes_of_several_tables(spark, tmp_path):
     """It has the columns of all tables; those of the others are null."""
     tables = {"a": pa.table({"id": [1], "x": [1]}), "b": pa.table({"id": [1], "y": ["p"]})}
     frames = {name: spark.createDataFrame(table) for name, table in tables.items()}
-    (tmp_path / "c.csv").write_text("_change_type,_table,id,x,y\ninsert,a,2,1,\ninsert,b,2,,p\ndelete,a,1,,\n")
+    (tmp_path / "c.csv").write_text("_change_type,_table,id,x,y\ninsert,b,2,,p\ninsert,a,2,1,\ndelete,a,1,,\n")
     ((_, feeds),) = read_feed(tmp_path / "c.csv")
     with hf.Rulebook.create(tmp_path / "book", frames, key="id", rules=["b: key(y)"], on="spark") as book:
         book.apply(feeds)
         assert (book.count("a"), book.count("b"), book.count_violations("b: key(y)")) == (1, 2, 2)
+        assert book.history()["table"].to_pylist()[-2:] == ["a", "b"]
 
 
 def test_a_feed_on_spark_applies_in_its_order(spark, both):

@@ -45,7 +45,8 @@ def net_effect(
     """The net effect of a batch. A contradiction is an error, or its rows are left out, as in the process."""
     effect = NetEffect()
     events_of = events_by_table(changes, dict(rules.options), rules.files.spark, quarantine=quarantine)
-    for name, events in events_of.items():
+    for name in (table for table in rules.options if table in events_of):  # history lists them in this order
+        events = events_of[name]
         effect.bad += events.bad
         table = _TableEffect(rules.rows(name), StateFiles(rules.files.spark, rules.files.root), version, effect)
         table.add(events, next_ids.get(name, 0), quarantine=quarantine)
