@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,11 @@ def is_for_spark(data: Any, on: str) -> bool:
         return on == "spark"
     frames = data.values() if isinstance(data, Mapping) else [data]
     return bool(sum(frame.count() for frame in frames) > FRAMES_STAY_ABOVE)
+
+
+def is_url(place: str) -> bool:
+    """Whether a path has a scheme, such as s3a:// or dbfs:/."""
+    return re.match(r"[a-zA-Z][a-zA-Z0-9+.-]+:/", place) is not None
 
 
 def parquet_rows(path: Path) -> int:

@@ -13,6 +13,7 @@ from typing import Any
 from holdfast.cli.progress import announce
 from holdfast.errors import HoldfastError
 from holdfast.places import FILES_GO_ABOVE, PLACES, parquet_rows
+from holdfast.rulebook import Rulebook
 from holdfast.rulebook.elsewhere import is_on_spark, require_place
 from holdfast.store.directory import directory_at
 from holdfast.store.store import Store
@@ -82,7 +83,7 @@ def session_of_book(directory: Path, on: str, master: str | None, remote: str | 
 
 def is_for_spark_to_read(changes: str, book: Any) -> bool:
     """Whether Spark reads a change: Parquet or a table, for a rulebook on Spark."""
-    if hasattr(book, "_engine"):
+    if isinstance(book, Rulebook):
         return False
     path = Path(changes)
     return not path.is_file() or path.suffix == ".parquet"

@@ -16,6 +16,7 @@ from holdfast.discovery.search_options import SEARCH_KEYWORDS, SearchOptions
 from holdfast.errors import ReadError
 from holdfast.pipeline.environment import expanded
 from holdfast.pipeline.trigger import Trigger
+from holdfast.places import is_url
 from holdfast.rulebook import DEFAULT_KEEP
 
 Columns = str | list[str]
@@ -272,7 +273,7 @@ class Pipeline(_Model):
         """The same pipeline with absolute paths; relative ones are relative to `home`."""
 
         def full(path: str) -> str:
-            return path if re.match(r"[a-zA-Z][a-zA-Z0-9+.-]+:/", path) else str((home / path).absolute())
+            return path if is_url(path) else str((home / path).absolute())
 
         def base(path: str) -> str:  # a name without a file may be a table of the catalog
             return path if self.on == "spark" and not (home / path).exists() and "/" not in path else full(path)

@@ -6,9 +6,8 @@ rules with equalities; for others, each two blocks whose bounds leave room for a
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cached_property, reduce
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -20,6 +19,7 @@ from holdfast.rules.rule import as_dc
 from holdfast.spark.pair_tasks import COUNT, PairSearch, S, T, TileTask
 from holdfast.spark.predicates import are_exact, common
 from holdfast.spark.session import cores_of
+from holdfast.spark.state_files import union
 from holdfast.spark.tiles import BLOCKS, ROWS_PER_TILE, SLOTS, BlockTiles, Bounds, HashTiles, distinct_edges
 from holdfast.table.kind import Kind
 
@@ -104,7 +104,7 @@ class TiledSearch:
         tiles = HashTiles.of(rows, self.cores)
         if tiles.is_split and self.search.group.shared:
             slots = {T: slots[T | S], S: slots[T | S]}
-        return tiles.count, _union(self._in_hash_tiles(slot, role, tiles, columns) for role, slot in slots.items())
+        return tiles.count, union(self._in_hash_tiles(slot, role, tiles, columns) for role, slot in slots.items())
 
     def _in_hash_tiles(self, slot: Expr, role: int, tiles: HashTiles, columns: list[str]) -> DataFrame:
         rows = self.rows.select(*columns, F.lit(role).alias("role"), slot.alias("slot"))
@@ -145,12 +145,12 @@ class TiledSearch:
             )
             rows = self.rows.select(*columns, F.lit(role).alias("role"), blocks[role].alias("block"))
             sent.append(rows.join(F.broadcast(layout), "block").select(*columns, "role", "tile"))
-        return tiles.count, _union(sent)
+        return tiles.count, union(sent)
 
     def _edges(self, by: PairComparison, count: int) -> list[float]:
         if count == 1:
             return []
-        both = _union(self.rows.select(side.cast("double").alias("value")) for side in (by.t, by.s))
+        both = union(self.rows.select(side.cast("double").alias("value")) for side in (by.t, by.s))
         shares = [i / count for i in range(1, count)]
         (found,) = both.agg(F.percentile_approx("value", shares, 1000)).collect()
         return distinct_edges(found[0] or [])
@@ -192,7 +192,3 @@ def _block(value: Expr, edges: list[float]) -> Expr:
         )
 
     return F.when(value.isNull(), F.lit(len(edges) + 1)).otherwise(between(0, len(edges)))
-
-
-def _union(frames: Iterable[DataFrame]) -> DataFrame:
-    return reduce(lambda one, other: one.unionByName(other), frames)

@@ -15,6 +15,7 @@ from typing import Any
 from pyspark.errors import PySparkException
 
 from holdfast.errors import StoreError
+from holdfast.places import is_url
 from holdfast.spark.state_files import StateFiles
 from holdfast.store.directory import Directory, LocalDirectory
 from holdfast.store.kept_versions import FILES, MANIFESTS
@@ -26,7 +27,7 @@ DATA, PROBES = "data", "probes"  # folders of Spark, and of the attempts to see 
 def root_of(directory: Directory, state: str | None) -> str:
     """Where Spark writes: the place that a user named, or beside the manifests."""
     if state is not None:
-        return (state if "://" in state or state.startswith("dbfs:") else Path(state).absolute().as_uri()).rstrip("/")
+        return (state if is_url(state) else Path(state).absolute().as_uri()).rstrip("/")
     if isinstance(directory, LocalDirectory):
         return f"{directory.path.absolute().as_uri()}/{DATA}"
     return f"{str(directory).replace('s3://', 's3a://', 1)}/{DATA}"

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from pyspark.errors import PySparkException
 
 from holdfast.errors import ReadError, shown
+from holdfast.places import is_url
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -28,18 +29,13 @@ def frame_at(spark: SparkSession, place: str) -> DataFrame:
 
 def _read(spark: SparkSession, place: str) -> DataFrame:
     path = Path(place)
-    if is_remote(place):
+    if is_url(place):
         return _files(spark, place, place)
     if path.exists() or has_magic(place):
         return _files(spark, place, str(path.absolute()))
     if _TABLE_NAME.fullmatch(place):
         return spark.table(place)
     raise ReadError(f"{place}: there is no such file")
-
-
-def is_remote(place: str) -> bool:
-    """Whether a path has a scheme, such as s3a:// or dbfs:/."""
-    return re.match(r"[a-zA-Z][a-zA-Z0-9+.-]+:/", place) is not None
 
 
 def _files(spark: SparkSession, place: str, path: str) -> DataFrame:
@@ -50,6 +46,6 @@ def _files(spark: SparkSession, place: str, path: str) -> DataFrame:
         )
     if place.lower().endswith(".orc"):
         return spark.read.orc(path)
-    if not is_remote(place) and (Path(place) / "_delta_log").is_dir():
+    if not is_url(place) and (Path(place) / "_delta_log").is_dir():
         return spark.read.format("delta").load(path)
     return spark.read.parquet(path)

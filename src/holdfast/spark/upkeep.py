@@ -63,9 +63,9 @@ def total(groups: DataFrame, columns: list[str]) -> DataFrame:
 def change_of_groups(groups: SharedGroups, state: DataFrame, moves: DataFrame, many: bool) -> StateChange:
     """From the groups (X, A, ..., n) of all rows before the batch."""
     ends = _ends(groups, moves)
-    sides = [(prefix, n) for prefix, n in (("old", -1), ("new", 1))]
     signed = union(
-        ends.where(f"{end} is not null").selectExpr(f"{end}.*", f"cast({n} as bigint) as n") for end, n in sides
+        ends.where(f"{end} is not null").selectExpr(f"{end}.*", f"cast({n} as bigint) as n")
+        for end, n in (("old", -1), ("new", 1))
     )
     before = touched(state, signed, list(groups.left_side.cells), many)
     if len(groups.rules) > 1:
