@@ -50,6 +50,7 @@ test-long: test-bounds  ## 10,000-case laws, kills, clusters, browser
 	$(BIN)/python -m tests.kills --kills 100
 	$(BIN)/python -m tests.kills --kills 100 --spark
 	$(BIN)/python -m tests.spark_kills --kills 100
+	$(BIN)/python -m tests.cluster --kills 100
 	$(BIN)/python -m tests.lone_worker
 	$(BIN)/python -m tests.mutants
 

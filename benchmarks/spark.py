@@ -28,14 +28,15 @@ from benchmarks.measure import machine
 from holdfast.spark.session import local_session
 
 DRIVER = {"spark.driver.memory": "2g", "spark.driver.maxResultSize": "256m"}
+EXECUTORS = {"spark.executor.memory": "2g", "spark.executor.cores": "1", "spark.sql.shuffle.partitions": "16"}
 BATCH = 10_000
 
 
 class Meter:
-    """CPU of a Spark session's executors, and elapsed time."""
+    """CPU of a Spark session's executors, bytes that they have shuffled, and elapsed time."""
 
     def __init__(self, spark: Any) -> None:
-        self._spark, self._tasks, self._last = spark, 0.0, -1
+        self._spark, self._tasks, self._last, self.shuffled = spark, 0.0, -1, 0
 
     def cpu(self) -> float:
         """Seconds of tasks in the JVM, and of Python workers."""
@@ -48,6 +49,7 @@ class Meter:
             if stage.stageId() <= self._last:
                 break
             self._tasks += stage.executorCpuTime() / 1e9
+            self.shuffled += stage.shuffleWriteBytes()
             newest = max(newest, stage.stageId())
         self._last = newest
         return self._tasks + _python_workers()
@@ -74,7 +76,7 @@ def _python_workers() -> float:
 @contextmanager
 def session(home: Path, rows: int, master: str = "local[2]") -> Iterator[tuple[Any, dict[str, Any], Meter]]:
     """A session with the generated tables, as views too."""
-    spark = local_session(master, DRIVER)
+    spark = local_session(master, DRIVER if master.startswith("local") else DRIVER | EXECUTORS)
     tables.write_tables(spark, str(home), rows)
     frames = tables.read_tables(spark, str(home))
     for name, frame in frames.items():
@@ -133,10 +135,13 @@ def batch(home: Path, rows: int, rules: list[str] | None = None) -> None:
         book = _made(home, frames, chosen, meter)
         for number in range(3):
             change = a_batch(spark, number, rows)
+            shuffled = meter.shuffled
             cpu, seconds, out = meter(lambda change=change: book.apply(change))
+            megabytes = (meter.shuffled - shuffled) / 1e6
             counts = [(out.violations.count_added(r), out.violations.count_removed(r)) for r in chosen]
             limit = "" if number == 0 else " (limit 18 s at 10M, 7 s at 1M; 40 s for one searched rule)"
-            print(f"  batch {number}: {seconds:.1f} s, {cpu:.1f} s CPU{limit}; added and removed {counts}", flush=True)
+            print(f"  batch {number}: {seconds:.1f} s, {cpu:.1f} s CPU, {megabytes:.1f} MB shuffled{limit}")
+            print(f"    added and removed {counts}", flush=True)
         for name in book.tables:
             book.table(name).createOrReplaceTempView(name)
         for rule in set(chosen) & set(tables.GROUPED):  # plain SQL does not end for the others
@@ -161,8 +166,9 @@ def a_batch(spark: Any, number: int, rows: int) -> hf.Change:
     """5,000 updates by key and 5,000 inserts."""
     half, customers = BATCH // 2, max(10, int(rows * tables.CUSTOMERS_PER_ROW))
     first = 1000 + number * half
-    updated = tables.sales(spark, first, half, customers, seed=number + 1)
-    inserted = tables.sales(spark, rows + number * half, half, customers)
+    dirty = tables.DIRTY_IN_BATCHES
+    updated = tables.sales(spark, first, half, customers, seed=number + 1, dirty=dirty)
+    inserted = tables.sales(spark, rows + number * half, half, customers, dirty=dirty)
     return hf.Change(inserts=updated.union(inserted), deletes=spark.range(first, first + half), table="sales")
 
 
@@ -173,13 +179,20 @@ def pairs(home: Path, rows: int) -> None:
 
 
 def size(home: Path, rows: int) -> None:
-    """The life of a large rulebook with a small driver."""
-    with session(home, rows) as (spark, frames, meter):
+    """The life of a large rulebook with a small driver, on a standalone cluster of two workers."""
+    from tests.cluster import cluster
+
+    with cluster(2) as running, session(home, rows, running.address) as (spark, frames, meter):
+        cpu, seconds, found = meter(lambda: hf.check(frames, tables.KEPT, on="spark"))
+        counts = [found.count(rule) for rule in tables.KEPT]
+        print(f"{rows:,} rows checked in {seconds:.0f} s, {cpu:.0f} s CPU: {counts}", flush=True)
         book = _made(home, frames, tables.KEPT, meter)
-        for number in range(2):
-            change = a_batch(spark, number, rows)
-            _, seconds, _ = meter(lambda change=change: book.apply(change))
-            print(f"  batch {number}: {seconds:.1f} s")
+        assert [book.count_violations(rule) for rule in tables.KEPT] == counts
+        for number in range(3):
+            change, shuffled = a_batch(spark, number, rows), meter.shuffled
+            cpu, seconds, _ = meter(lambda change=change: book.apply(change))
+            megabytes = (meter.shuffled - shuffled) / 1e6
+            print(f"  batch {number}: {seconds:.1f} s, {cpu:.1f} s CPU, {megabytes:.1f} MB shuffled", flush=True)
         _, seconds, _ = meter(book.compact)
         print(f"  compacted in {seconds:.1f} s")
         jvm = spark.sparkContext._jvm
@@ -207,8 +220,8 @@ def workers(home: Path) -> None:
 def _on_cluster(home: Path, number: int) -> None:
     from tests.cluster import cluster, session_on
 
-    with cluster(number) as (address, _):
-        spark = session_on(address)
+    with cluster(number) as running:
+        spark = session_on(running.address)
         tables.write_tables(spark, str(home), 2_000_000)
         frames = tables.read_tables(spark, str(home))
         times = [_elapsed(lambda: hf.check(frames, tables.GROUPED, on="spark")) for _ in range(3)]

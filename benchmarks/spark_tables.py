@@ -6,7 +6,7 @@ from holdfast.rules.grammar import parse
 from holdfast.rules.rule import Fd, Ind, Key
 
 CUSTOMERS_PER_ROW, PRODUCTS, ZIPS = 0.1, 5_000, 40_000
-DIRTY = 1_000_003  # one row in so many is wrong in some column
+DIRTY, DIRTY_IN_BATCHES = 1_000_003, 499  # one row in so many is wrong in some column
 
 GROUPED = [
     "sales: key(id)",
@@ -43,7 +43,7 @@ KEPT = [
 ]
 
 
-def sales(spark, first: int, count: int, customers: int, seed: int = 0, key: str = "id"):
+def sales(spark, first: int, count: int, customers: int, seed: int = 0, dirty: int = DIRTY):
     """Rows `first` to `first + count`, each a function of its number: a row made twice is the same. With another seed,
     the attributes of a row change, but not those that other attributes determine."""
     rows = spark.range(first, first + count).withColumnRenamed("id", "number")
@@ -54,7 +54,7 @@ def sales(spark, first: int, count: int, customers: int, seed: int = 0, key: str
         f"cast(1 + pmod(xxhash64(number, {seed}, 3), 9) as int) as quantity",
         f"cast(pmod(xxhash64(number, {seed}, 4), 1500) as int) as day",
         f"cast(pmod(xxhash64(number, {seed}, 5), 10) as int) as days",
-        f"pmod(xxhash64(number, {seed}, 6), {DIRTY}) as dirt",
+        f"pmod(xxhash64(number, {seed}, 6), {dirty}) as dirt",
     )
     rows = rows.selectExpr("*", f"pmod(xxhash64(c, 7), {ZIPS}) as z")
     return rows.selectExpr(

@@ -270,10 +270,13 @@ _PHASES = (Phase.explicit, Phase.generate)  # to shrink a case takes very long h
 def try_one(*, kernels: bool, connect: bool, cases: int, chosen: int) -> None:
     """Everything, on one worker and in one session."""
     started = time.perf_counter()
-    with tempfile.TemporaryDirectory(prefix="holdfast-lone-") as home, cluster(0) as (address, _):
+    with tempfile.TemporaryDirectory(prefix="holdfast-lone-") as home, cluster(0) as running:
         worker = Worker(kernels, Path(home).resolve())
         worker.prepare()
-        with worker.running(address), session(address, worker.python, worker.home, connect=connect) as spark:
+        with (
+            worker.running(running.address),
+            session(running.address, worker.python, worker.home, connect=connect) as spark,
+        ):
             try:
                 require_lone(spark, worker)
                 check_equals_the_process(spark, kernels=kernels, chosen=chosen)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from pathlib import Path
+from unittest.mock import patch
 
 import pyarrow as pa
 import pytest
@@ -19,6 +20,7 @@ import holdfast as hf
 from holdfast.rules.predicate import Compare
 from holdfast.rules.rule import Dc, Fd, Ind, Key, Rule, conjunction_text
 from holdfast.rules.rulefile import RuleEntry
+from holdfast.spark import batch
 from holdfast.table.kind import Kind
 from holdfast.table.schema import Schema
 from tests import laws, naive
@@ -70,7 +72,7 @@ def stories(draw: st.DrawFn, *, keyed: bool, kernels: bool = True):
         if where and not ((isinstance(rule, Ind) or not kernels) and mixes(where, schemas["left"])):
             fields["filter"] = conjunction_text(where)
         entries.append(RuleEntry.model_validate(fields))
-    return told, entries, draw(st.integers(1, 8)), draw(st.booleans())
+    return told, entries, draw(st.integers(1, 8)), draw(st.booleans()), draw(st.sampled_from([1, 2, 12]))
 
 
 @st.composite
@@ -120,6 +122,11 @@ def as_frames(spark, change: hf.Change, partitions: int) -> hf.Change:
 
 def follows_the_definition(spark, case, *, keyed: bool, state: str | None = None) -> None:
     """Applies a story to a rulebook, and compares. `state` is a place of Spark's own for rows and states."""
+    with patch.object(batch, "MOST_WAITING", case[-1]):
+        _follows(spark, case[:-1], keyed=keyed, state=state)
+
+
+def _follows(spark, case, *, keyed: bool, state: str | None) -> None:
     told, entries, partitions, with_frames = case
     place = Path(tempfile.mkdtemp())
     try:
@@ -130,14 +137,14 @@ def follows_the_definition(spark, case, *, keyed: bool, state: str | None = None
         before = {e.id: expected(e, rows) for e in entries}
         assert {e.id: book.count_violations(e.id) for e in entries} == {i: len(v) for i, v in before.items()}
         for step in range(max(len(t.changes) for t in told.values())):
-            batch = []
+            changes = []
             for name, t in told.items():
                 if step < len(t.changes):
                     change = t.changes[step]
                     change = hf.Change(change.inserts, change.deletes, change.updates, name)
-                    batch.append(as_frames(spark, change, partitions) if with_frames else change)
+                    changes.append(as_frames(spark, change, partitions) if with_frames else change)
                     rows[name] = t.states[step]
-            out = book.apply(batch)
+            out = book.apply(changes)
             before = {e.id: agrees(book, out, e, before[e.id], expected(e, rows), keyed) for e in entries}
             if step == 0:
                 book.close()

@@ -53,7 +53,9 @@ def connected(jars):
 
 def rows_of(book: str) -> list[tuple]:
     with Rulebook.open(book) as opened:
-        return sorted(tuple(row.values()) for row in opened.table().to_pylist())
+        table = opened.table()
+        rows = (table if isinstance(table, pa.Table) else table.toArrow()).to_pylist()
+        return sorted(tuple(row.values()) for row in rows)
 
 
 # --- Kafka ------------------------------------------------------------------------------------------------------
@@ -138,14 +140,46 @@ def test_kafka(connected, broker, tmp_path, form):
     assert pa.parquet.read_table(tmp_path / "told" / "violations").num_rows == 4
 
 
+def test_kafka_without_a_base_and_with_its_rows_on_spark(connected, broker, tmp_path):
+    types = {"id": "integer", "name": "text", "city": "text"}
+    source = {"kind": "kafka", "servers": broker, "topics": "people-from-nothing"}
+    record = {"book": "book", "tables": {"people": {"key": "id", "types": types}}, "rules": RULES, "on": "spark"}
+    sinks = [{"kind": "parquet", "path": "told"}]
+    pipeline = Pipeline.model_validate(record | {"source": source, "sinks": sinks}).resolved(tmp_path)
+    row = {"id": 1, "name": "a", "city": "x"}
+    created = [{"op": "c", "after": row}, {"op": "c", "after": row | {"id": 2, "city": "y"}}]
+    produce(connected, broker, "people-from-nothing", created)
+    watch(pipeline, connected)
+    assert rows_of(pipeline.book) == [(1, "a", "x"), (2, "a", "y")]
+    with Rulebook.open(pipeline.book) as book:
+        assert (book.count_violations("name -> city"), book.count_violations("key(name)")) == (2, 2)
+    updated = [{"op": "u", "before": row, "after": row | {"city": "y"}}, {"op": "d", "before": {"id": 2}}]
+    produce(connected, broker, "people-from-nothing", updated)
+    watch(pipeline, connected)
+    watch(pipeline, connected)
+    assert rows_of(pipeline.book) == [(1, "a", "y")]
+    with Rulebook.open(pipeline.book) as book:
+        assert book.version == 2 and not book.count_violations("name -> city")
+    told = pa.parquet.read_table(tmp_path / "told" / "violations").to_pylist()
+    assert sorted((row["version"], row["change"]) for row in told) == [(1, "added")] * 4 + [(2, "removed")] * 4
+
+
 # --- Delta ------------------------------------------------------------------------------------------------------
 
 
-def test_delta_change_data_feed_and_sink(connected, tmp_path):
+@pytest.mark.parametrize("place", ["process", "spark"])
+@pytest.mark.parametrize("has_base", [False, True])
+def test_delta_change_data_feed_and_sink(connected, tmp_path, place, has_base):
     path = f"{tmp_path}/people"
     connected.createDataFrame(BASE).write.format("delta").option("delta.enableChangeDataFeed", "true").save(path)
     source = {"kind": "delta", "path": path, "starting_version": 1}
-    record = {"book": "book", "tables": {"people": {"key": "id"}}, "rules": RULES, "source": source}
+    tables = {"people": {"key": "id"}}
+    if has_base:  # another Delta table, or for the process a file
+        base = f"{tmp_path}/base" if place == "spark" else f"{tmp_path}/base.parquet"
+        connected.createDataFrame(BASE).write.format("delta").save(f"{tmp_path}/base")
+        pa.parquet.write_table(BASE, f"{tmp_path}/base.parquet")
+        tables["people"]["base"] = base
+    record = {"book": "book", "tables": tables, "rules": RULES, "source": source, "on": place}
     sinks = [{"kind": "delta", "path": "told"}]
     pipeline = Pipeline.model_validate(record | {"sinks": sinks}).resolved(tmp_path)
     connected.sql(f"insert into delta.`{path}` values (3, 'a', 'z'), (4, 'c', 'w')")

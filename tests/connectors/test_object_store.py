@@ -16,6 +16,8 @@ import pytest
 
 import holdfast as hf
 from holdfast.errors import StoreError
+from holdfast.pipeline.config import Pipeline
+from holdfast.pipeline.stream import watch
 from holdfast.store.directory import LostPut, directory_at
 from tests.conftest import CONF
 from tests.connectors.s3_server import Fate, S3Server, answered
@@ -137,6 +139,54 @@ def test_a_bucket_that_does_not_exist(spark):
     frame = spark.read.parquet("s3a://bucket/base/people")
     with pytest.raises(StoreError, match=r"s3://nowhere/book cannot be written to: .*bucket does not exist"):
         hf.Rulebook.create("s3://nowhere/book", frame, key="id", rules=[], on="spark")
+
+
+def test_a_pipeline_in_an_object_store(spark):
+    """Base, landing directory, checkpoint, rulebook, state and sink are in the store."""
+    import boto3
+
+    client, place = boto3.client("s3"), f"s3://bucket/pipeline{next(NAMES)}"
+    prefix = place.removeprefix("s3://bucket/")
+
+    def put(name: str, text: str) -> None:
+        client.put_object(Bucket="bucket", Key=f"{prefix}/landing/{name}", Body=text.encode())
+
+    record = {
+        "book": f"{place}/book",
+        "state": f"{place.replace('s3:', 's3a:')}/state",
+        "checkpoint": f"{place.replace('s3:', 's3a:')}/checkpoint",
+        "tables": {name: {"base": f"s3a://bucket/base/{name}", "key": KEYS[name]} for name in BASE},
+        "rules": RULES,
+        "on": "spark",
+        "source": {"kind": "files", "path": f"{place}/landing"},
+        "sinks": [{"kind": "parquet", "path": f"{place.replace('s3:', 's3a:')}/told"}],
+        "on_error": "quarantine",
+    }
+    pipeline = Pipeline.model_validate(record).resolved(Path("/"))
+    twin = hf.Rulebook.create(None, BASE, key=KEYS, rules=RULES)
+    assert watch(pipeline, spark) == []
+    agree(hf.Rulebook.open(pipeline.book), twin)
+    put("day=1/monday.csv", "_change_type,_table,id,name,city,size\ninsert,people,5,b,w,\ndelete,cities,,,x,10\n")
+    put("day=1/_unfinished.csv", "_change_type,_table,id\ninsert,people,8\n")
+    assert watch(pipeline, spark) == []
+    outcomes = [twin.apply([person(5, "b", "w"), hf.Change(deletes=CITIES.slice(0, 1), table="cities")])]
+    agree(hf.Rulebook.open(pipeline.book), twin)
+    put("day=2/tuesday.jsonl", '{"_change_type": "insert", "_table": "people", "id": 6, "name": "c", "city": "v"}\n')
+    put("day=2/broken.jsonl", '{"_change_type": "insert", \n')
+    watch(pipeline, spark)
+    watch(pipeline, spark)
+    outcomes.append(twin.apply(person(6, "c", "v")))
+    with hf.Rulebook.open(pipeline.book) as book:
+        assert book.count("people") == twin.count("people") and book.version == 3
+        assert [book.count_violations(rule) for rule in RULES] == [twin.count_violations(rule) for rule in RULES]
+        (bad,) = book.quarantined().to_pylist()
+    assert f"{place}/landing/day=2/broken.jsonl" in str(bad) and "/tmp" not in str(bad)
+    put("day=1/monday.csv", "_change_type,_table,id,name,city,size\ninsert,people,9,b,w,\n")
+    (problem,) = watch(pipeline, spark)
+    assert problem.startswith(f"{place}/landing/day=1/monday.csv: was written again after it was applied")
+    told = spark.read.parquet(f"{place.replace('s3:', 's3a:')}/told/violations")
+    events = [out.violations.count_added() + out.violations.count_removed() for out in outcomes]
+    assert told.count() == sum(events) > 0
 
 
 # --- one writer at a time ---------------------------------------------------------------------------------------

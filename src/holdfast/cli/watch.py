@@ -17,7 +17,7 @@ from holdfast.cli.progress import announce
 from holdfast.cli.terminal import Console
 from holdfast.errors import HoldfastError
 from holdfast.pipeline.config import DebeziumSource, FilesSource, Pipeline, TableSink
-from holdfast.pipeline.landing import Landing
+from holdfast.pipeline.remote_landing import landing_at
 from holdfast.rulebook import Rulebook
 from holdfast.rules.rulefile import RuleEntry
 from holdfast.rules.wording import counted
@@ -108,7 +108,7 @@ def _quiet_gateway() -> None:
 def _report_hidden_files(config: Pipeline, log: Console) -> None:
     """Reports files that were ignored because of their names."""
     if isinstance(config.source, FilesSource | DebeziumSource):
-        names = Landing(config.source.path).hidden()
+        names = landing_at(config.source.path).hidden()
         if names:
             first = ", ".join(names[:_MAX_FILES_NAMED]) + (", ..." if len(names) > _MAX_FILES_NAMED else "")
             text = f"{counted(len(names), 'file')} ignored, hidden by a leading . or _: {first}"

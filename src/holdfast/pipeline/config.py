@@ -44,7 +44,7 @@ class FilesSource(_Model):
     elsewhere and move it there when it is complete. It is identified by its relative path and its content."""
 
     kind: Literal["files"]
-    path: str = Field(description="The landing directory.")
+    path: str = Field(description="The landing directory, or its URL (`s3://bucket/landing`).")
     files_per_batch: int = Field(100, ge=1, description="Maximum number of files in a micro-batch of Spark.")
 
 
@@ -248,8 +248,6 @@ class Pipeline(_Model):
         for name, times in names.items():
             if times > 1:
                 raise ValueError(f"sinks: two of them are the same ({name})")
-        if isinstance(self.source, FilesSource | DebeziumSource) and "://" in self.source.path:
-            raise ValueError("source.path: a landing directory must be on a disk of the driver, not in an object store")
         for name, table in self.tables.items():
             if table.base is None and not table.types and not isinstance(self.source, DeltaSource | JdbcSource):
                 raise ValueError(

@@ -15,6 +15,7 @@ import stat
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
@@ -26,6 +27,7 @@ from holdfast.errors import ReadError, shown
 
 Record = dict[str, Any]
 _HIDDEN = (".", "_")
+_PATTERN_CHARACTERS = re.compile(r"[\\*?\[\]{}]")  # Spark would read these as a pattern in a directory's name
 _BY_LENGTH = re.compile(r"(\d+) bytes")  # offsets of releases before 0.2, which identified a file by name and length
 _SETTLED = 2.0  # seconds after which a further write certainly changes the file's times, however coarse the clock
 
@@ -35,10 +37,10 @@ class LandingFile:
     """A regular file of a landing directory, with its metadata."""
 
     name: str  # relative path, with `/`
-    path: Path
+    path: Path | str  # a URL, if it is not on a disk of this machine
     size: int
     changed: int  # st_mtime_ns; files are applied in this order
-    stamp: tuple[int, ...]  # differs after the file was rewritten
+    stamp: tuple[Any, ...]  # differs after the file was rewritten
 
     @classmethod
     def at(cls, path: Path, name: str) -> LandingFile:
@@ -47,7 +49,12 @@ class LandingFile:
         return cls(name, path, status.st_size, status.st_mtime_ns, stamp)
 
     def digest(self) -> str:
-        return content_hash(self.path)
+        return content_hash(Path(self.path))
+
+    @contextmanager
+    def local(self) -> Iterator[Path]:
+        """The file on a disk of this machine."""
+        yield Path(self.path)
 
     def identity(self) -> str:
         """The content hash as JSON; with the stamp, if that suffices to recognise an unchanged file unread."""
@@ -58,7 +65,7 @@ class LandingFile:
 
     def require_unchanged(self) -> None:
         """Raises an error if the file was written since it was hashed. To be called after reading it."""
-        if LandingFile.at(self.path, self.name).stamp != self.stamp:
+        if LandingFile.at(Path(self.path), self.name).stamp != self.stamp:
             raise ReadError(
                 f"{self.path}: was written while it was read; write it elsewhere and move it here when it is complete"
             )
@@ -133,6 +140,15 @@ class Landing:
     def __init__(self, root: str | Path) -> None:
         self.root = Path(root)
 
+    @property
+    def spark_path(self) -> str:
+        """The directory, as Spark's file source reads it."""
+        return _PATTERN_CHARACTERS.sub(r"\\\g<0>", str(self.root))
+
+    def make(self) -> None:
+        """Makes the directory, unless it is there."""
+        self.root.mkdir(parents=True, exist_ok=True)
+
     def files(self) -> list[LandingFile]:
         """The files to apply, sorted by modification time, then by name."""
         files = [LandingFile.at(path, name) for name, path in self._entries() if self._why_not(name, path) is None]
@@ -158,7 +174,7 @@ class Landing:
 
     def _why_not(self, name: str, path: Path) -> str | None:
         """Why an entry is not applied: an empty text if it is hidden. None if it is a file to apply."""
-        if any(part.startswith(_HIDDEN) for part in name.split("/")):
+        if is_hidden(name):
             return ""
         if _printable(path) != str(path):
             return "the name is not UTF-8; give the file another one"
@@ -185,6 +201,11 @@ class Landing:
                     f"the same length, so this one was not applied; if it is a different file, give it a new name"
                 )
         return problems
+
+
+def is_hidden(name: str) -> bool:
+    """Whether a file or a directory above it has a name that hides it."""
+    return any(part.startswith(_HIDDEN) for part in name.split("/"))
 
 
 def _printable(path: Path) -> str:

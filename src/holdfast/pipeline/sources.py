@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -17,7 +16,8 @@ import pyarrow.compute as pc
 from holdfast.errors import HoldfastError, Location, ReadError, detail
 from holdfast.pipeline.config import DebeziumSource, DeltaSource, FilesSource, JdbcSource, KafkaSource, Pipeline
 from holdfast.pipeline.debezium import feeds_of
-from holdfast.pipeline.landing import Applied, Landing, LandingFile, Standing
+from holdfast.pipeline.landing import Applied, LandingFile, Standing
+from holdfast.pipeline.remote_landing import landing_at
 from holdfast.spark.events import FrameFeed
 from holdfast.spark.frames import quoted
 from holdfast.store.directory import directory_at
@@ -33,7 +33,6 @@ Tables = Mapping[str, TableOptions]
 Record = dict[str, Any]
 _FILE = "path string, modificationTime timestamp, length bigint, content binary"
 _FOREVER = "36500d"  # by default Spark ignores files that are a week older than the newest
-_PATTERN_CHARACTERS = re.compile(r"[\\*?\[\]{}]")  # Spark would read these as a pattern in a directory's name
 
 
 @dataclass(frozen=True)
@@ -90,7 +89,7 @@ class LandingFiles:
 
     def __init__(self, path: str, name: str, files_per_batch: int, read: Callable[[Path, Tables, bool], Content]):
         """`name`: the source under which the rulebook counts the batches."""
-        self.landing, self._name, self._files_per_batch, self._read = Landing(path), name, files_per_batch, read
+        self.landing, self._name, self._files_per_batch, self._read = landing_at(path), name, files_per_batch, read
 
     @classmethod
     def of(cls, pipeline: Pipeline) -> LandingFiles:
@@ -100,11 +99,11 @@ class LandingFiles:
         return cls(source.path, pipeline.name, source.files_per_batch, read)
 
     def frame(self, spark: SparkSession) -> DataFrame:
-        self.landing.root.mkdir(parents=True, exist_ok=True)
+        self.landing.make()
         stream = spark.readStream.format("binaryFile").schema(_FILE)
         stream = stream.option("maxFilesPerTrigger", self._files_per_batch)
         stream = stream.option("recursiveFileLookup", "true").option("maxFileAge", _FOREVER)
-        return stream.load(_PATTERN_CHARACTERS.sub(r"\\\g<0>", str(self.landing.root))).select("path")
+        return stream.load(self.landing.spark_path).select("path")
 
     def batches(self, frame: DataFrame, number: int, records: Iterable[Record]) -> list[Batch]:
         return self.new_batches(Applied(records, self._name))
@@ -116,11 +115,29 @@ class LandingFiles:
 
     def _batch(self, file: LandingFile) -> Batch:
         def read(tables: Tables, quarantine: bool) -> Content:
-            content = self._read(file.path, tables, quarantine)
+            with file.local() as path:
+                content = _named(str(file.path), path, lambda: self._read(path, tables, quarantine))
             file.require_unchanged()
             return content
 
         return Batch(file.name, file.identity(), str(file.path), read)
+
+
+def _named(place: str, path: Path, read: Callable[[], Content]) -> Content:
+    """What was read from a file; messages about it name its place, not that of a copy."""
+    if place == str(path):
+        return read()
+    try:
+        content = read()
+    except ReadError as error:
+        raise ReadError(str(error).replace(str(path), place)) from error
+    bad = [replace(bad, place=bad.place.replace(str(path), place)) for bad in content.bad]
+    return Content([_feed_at(place, feed) for feed in content.feeds], bad)
+
+
+def _feed_at(place: str, feed: Feed) -> Feed:
+    source = replace(feed.part.source, place=replace(feed.part.source.place, source=place))
+    return replace(feed, part=replace(feed.part, source=source))
 
 
 def read_change_file(path: Path, _: Tables, __: bool) -> Content:

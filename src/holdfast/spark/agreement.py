@@ -42,9 +42,11 @@ class LeftSide:
 
     def is_member(self, prefix: str = "") -> Expr:
         """Whether a row is in a group."""
-        conditions = [satisfies(self.where, self.schema, Nulls.SQL, in_own_columns(self.schema, prefix))]
-        if not self.equal_nulls:
-            conditions += [F.col(prefix + cell).isNotNull() for cell in self.cells]
+        conditions = [F.expr(" and ".join(f"{prefix}{cell} is not null" for cell in self.cells))] * (
+            not self.equal_nulls and bool(self.cells)
+        )
+        if self.where:
+            conditions.append(satisfies(self.where, self.schema, Nulls.SQL, in_own_columns(self.schema, prefix)))
         return all_of(conditions)
 
     @property

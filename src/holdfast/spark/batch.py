@@ -1,26 +1,28 @@
-"""One batch on Spark: its events are written once, their net effect is worked out, and the states get new pieces."""
+"""One batch on Spark: its events are written once, and then the moves that are their net effect.
+
+That is all that a batch writes. A state is its own pieces and what the moves that wait do to it; after some batches,
+compaction adds the moves to the states.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from pyspark.sql import functions as F
-
 from holdfast.spark.events import Events, SparkChanges, events_by_table
-from holdfast.spark.jobs import described, together
+from holdfast.spark.jobs import together
 from holdfast.spark.kept_rules import KeptRules, TableMoves
-from holdfast.spark.moves import Net, counts, good_events
-from holdfast.spark.rows import MANY, SparkRows, rows_state
+from holdfast.spark.moves import Net, good_events
+from holdfast.spark.rows import MANY, SparkRows, moves_state, rows_state
 from holdfast.spark.state_files import StateFiles
 from holdfast.table.effect import Bad, Drift
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-_MOST_PIECES = 12  # of a state, before those after the first are merged
+MOST_WAITING = 12  # batches of a table, before their moves are added to the other states
 
 
 @dataclass
@@ -68,71 +70,53 @@ class _TableEffect:
         piece = self.scratch.write(state, frame, self.version)
         return self.scratch.read(state, [piece])
 
-    def _judged(self, net: Net, settled: DataFrame, first_id: int) -> tuple[tuple[bool, bool], DataFrame]:
-        """Whether there are bad events and drift; and the moves, which count if no event is bad."""
-        problems: list[tuple[bool, bool]] = []
-        moves: list[DataFrame] = []
-        together(
-            self.scratch.spark,
-            [
-                lambda: problems.append(net.problems(settled)),
-                lambda: moves.append(self._filed("moves", net.moves(settled, first_id))),
-            ],
-        )
-        return problems[0], moves[0]
-
     def add(self, events: Events, first_id: int, *, quarantine: bool) -> None:
         given = events.frame if events.fixed else self._filed("events", events.frame)
         many = given.count() > MANY
         net, name = Net(self.rows), self.rows.name
         while True:
-            settled = self._filed("settled", net.settled(given, many))
-            (has_bad, has_drift), moves = self._judged(net, settled, first_id)
-            if not has_bad:
+            settled = net.settled(given, many)
+            piece = self.scratch.write(moves_state(name), net.moves(settled, first_id, self.version), self.version)
+            moves = self.scratch.read(moves_state(name), [piece])
+            summary = net.summary(moves)
+            if not summary.bad:
                 break
+            settled = self._filed("settled", settled)
             if not quarantine:
                 net.refuse(settled)
             self.effect.bad += net.bad_rows(events, given, settled)
             given = good_events(given, settled)
-        if has_drift:
+        if summary.drift:
             self.effect.drift += net.drift(settled)
-        last = F.max("id") if not self.rows.options.key else F.lit(None)
-        row = moves.agg(*counts(), last.alias("last")).collect()[0]
-        self.effect.rows[name] = {what: int(row[what]) for what in ("inserted", "deleted", "updated")}
-        self.effect.moves[name] = TableMoves(moves, sum(self.effect.rows[name].values()), many)
-        self.effect.next_ids[name] = max(first_id, -1 if row["last"] is None else row["last"] + 1)
+        count = sum(summary.rows.values())
+        self.effect.rows[name] = summary.rows
+        self.effect.moves[name] = TableMoves(moves, replace(piece, rows=count), count, many)
+        self.effect.next_ids[name] = max(first_id, -1 if summary.last is None else summary.last + 1)
 
 
-def write_changes(files: StateFiles, rules: KeptRules, effect: NetEffect, version: int) -> dict[int, tuple[int, int]]:
-    """Adds the pieces of a batch to the states. Returns how many violations of each rule it added and removed."""
-    changes = rules.changes(effect.moves)
-    pieces = {name: (change.state, -1) for name, change in changes.items() if change.state is not None}
+def add_moves(files: StateFiles, effect: NetEffect) -> None:
+    """Adds the moves of a batch, which are in files already, to the states."""
     for table, moves in effect.moves.items():
         if moves.count:
-            pieces[rows_state(table)] = rules.rows(table).changed(moves.frame, version), 2 * moves.count
-    counted: dict[int, tuple[int, int]] = {}
+            files.add(moves_state(table), moves.piece, moves.frame)
 
-    def count() -> None:
-        with described(files.spark, "violations added and removed"):
-            counted.update(rules.added_and_removed(changes.values()))
 
-    writes: list[Callable[[], None]] = [
-        partial(files.append, name, frame, version, rows) for name, (frame, rows) in pieces.items()
-    ]
-    together(files.spark, [count, *writes])
-    return counted
+def is_due(files: StateFiles, tables: Iterable[str]) -> bool:
+    """Whether so many moves wait that they should be added to the other states."""
+    waiting = [moves_state(table) for table in tables if moves_state(table) in files.states]
+    return any(len(files.states[name].pieces) >= MOST_WAITING or files.all_rows(name) > MANY for name in waiting)
 
 
 def compact(files: StateFiles, rules: KeptRules, version: int, rows: Mapping[str, int], *, whole: bool = False) -> None:
-    """Merges the pieces of states that have many: those after the first. All of them with `whole`, and of a table of
-    which a fifth of the rows has changed since then. `rows`: how many each table has."""
-    changed = {
-        rows_state(table)
-        for table, count in rows.items()
-        if files.added_rows(rows_state(table)) > max(MANY, count // 5)
-    }
-    for wholly in (True, False):
-        for name, merged in rules.merged(files, whole=wholly).items():
-            is_whole = whole or name in changed
-            if is_whole == wholly and len(files.states[name].pieces) > (1 if wholly else _MOST_PIECES):
-                files.replace(name, merged(), version, keep=0 if wholly else 1)
+    """Adds the moves that wait to the other states. Each then has two pieces at most; one with `whole`, or if a fifth
+    of its table has changed since the first piece was written. `rows`: how many each table has."""
+    changed = {table: files.added_rows(rows_state(table)) + files.all_rows(moves_state(table)) for table in rows}
+    merged = rules.merged({table for table, n in rows.items() if whole or changed[table] > max(MANY, n // 5)})
+    counts = {rows_state(table): count for table, count in changed.items()}
+
+    def write(name: str, keep: int, frame: DataFrame) -> None:
+        files.replace(name, frame, version, keep=keep, rows=counts.get(name, -1) if keep else -1)
+
+    together(files.spark, [partial(write, name, keep, frame) for name, (keep, frame) in merged.items()])
+    for table in rows:
+        files.states.pop(moves_state(table), None)

@@ -14,12 +14,13 @@ from holdfast.rulebook.outcome import Outcome
 from holdfast.rulebook.state import BookState
 from holdfast.rules.rule import Rule
 from holdfast.rules.rulefile import RuleEntry, as_entry
-from holdfast.spark.batch import NetEffect, compact, net_effect, write_changes
+from holdfast.spark.batch import NetEffect, add_moves, compact, is_due, net_effect
 from holdfast.spark.batch_listing import SparkBatchViolations
 from holdfast.spark.events import SparkChanges
 from holdfast.spark.facts import BookFacts, folders_in
 from holdfast.spark.first_rows import write_first_rows
 from holdfast.spark.frames import frames_of, settled
+from holdfast.spark.jobs import described
 from holdfast.spark.outbox import EVENTS, violation_events
 from holdfast.spark.place import DATA, PROBES, remove_unlisted, require_new, require_shared, root_of
 from holdfast.spark.reader import SparkReader
@@ -126,14 +127,17 @@ class SparkRulebook(SparkReader):
         before, version = self._facts, self.version + 1
         with discreet(bool(self.masked)):
             effect = net_effect(change, before.rules, before.next_ids, version, quarantine=batch.quarantine)
+        with described(before.files.spark, "violations added and removed"):
+            counted = before.rules.added_and_removed(effect.moves)
         files = before.files.copy()
-        counted = write_changes(files, before.rules, effect, version)
+        add_moves(files, effect)
         after = replace(before, files=files, next_ids=before.next_ids | effect.next_ids)
         rows = {n: before.rows[n] + c["inserted"] - c["deleted"] for n, c in effect.rows.items()}
         counts = [n + counted.get(i, (0, 0))[0] - counted.get(i, (0, 0))[1] for i, n in enumerate(before.counts)]
         after = replace(after, rows=before.rows | rows, counts=tuple(counts))
         after = replace(after, events=self._write_events(files, effect, counted, version))
-        compact(files, after.rules, version, after.rows)
+        if is_due(files, after.tables):
+            compact(files, after.rules, version, after.rows)
         quarantined = [*batch.bad, *effect.bad]
         record = after.record(batch, version, effect.rows, counted)
         record |= {"quarantined": len(quarantined), "drift": len(effect.drift)}
@@ -187,7 +191,9 @@ class SparkRulebook(SparkReader):
             options = replace(options, mask=require_mask(mask, facts.tables))
         if outbox is not None:
             options = replace(options, outbox=outbox)
-        after = replace(facts, entries=entries, files=facts.files.copy(), options=options, events=None)
+        files = facts.files.copy()
+        compact(files, replace(facts, files=files).rules, version, facts.rows)
+        after = replace(facts, entries=entries, files=files, options=options, events=None)
         after.rules.write_states(version)
         needed = after.rules.state_names() | {*map(rows_state, facts.tables)}
         states = {name: state for name, state in after.files.states.items() if name in needed}

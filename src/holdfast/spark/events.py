@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 
 from holdfast.errors import Location, NotAvailable, SchemaError, shown
 from holdfast.places import are_spark_frames
-from holdfast.spark.frames import all_of, canonical, frame_of, places, quoted, schema_of, spark_type
+from holdfast.spark.frames import canonical, frame_of, places, quoted, schema_of, spark_type
 from holdfast.spark.state_files import union
 from holdfast.table.change import (
     BEFORE,
@@ -220,15 +220,13 @@ def _with_all_cells(frame: DataFrame, columns: list[str], options: TableOptions)
     """Events with a cell for every column: null, where a delete gives only the key."""
     schema = options.schema
     given = set(schema.positions(columns))
-    cells = [
-        F.col(f"c{i}") if i in given else F.lit(None).cast(spark_type(c)).alias(f"c{i}")
-        for i, c in enumerate(schema.columns)
-    ]
-    key = set(schema.positions(options.key))
-    others = [F.col(f"c{i}").isNull() for i in sorted(given - key)]
-    full = F.lit(len(given) == len(schema)) & (~all_of(others) if others else F.lit(True))
-    sign = F.col("sign").cast("int")
-    return frame.select(*_ORDER, sign.alias("sign"), ((sign > 0) | full).alias("full"), "upsert", *cells)
+    cells = [f"c{i}" if i in given else f"cast(null as {spark_type(c)}) as c{i}" for i, c in enumerate(schema.columns)]
+    others = sorted(given - set(schema.positions(options.key)))
+    full = str(len(given) == len(schema)).lower()
+    if others:
+        full += f" and not ({' and '.join(f'c{i} is null' for i in others)})"
+    sign = "cast(sign as int)"
+    return frame.selectExpr(*_ORDER, f"{sign} as sign", f"{sign} > 0 or ({full}) as full", "upsert", *cells)
 
 
 # --- rows in this process -------------------------------------------------------------------------------------

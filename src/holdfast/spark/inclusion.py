@@ -53,6 +53,13 @@ class Inclusion:
         """x0, x1, ...: the columns of a value."""
         return [f"x{i}" for i in range(len(self._columns))]
 
+    @cached_property
+    def texts(self) -> list[str]:
+        """The columns of a value as SQL for texts, such that only equal values have equal texts."""
+        timestamps = [{left.kind, right.kind} == {Kind.TIMESTAMP} for left, right in self._columns]
+        micros = [f"unix_micros({x})" if is_ else x for x, is_ in zip(self.columns, timestamps, strict=True)]
+        return [f"cast({x} as string)" for x in micros]
+
     def _table(self, *, left: bool) -> str:
         return self.rule.left_table if left else self.rule.right_table
 

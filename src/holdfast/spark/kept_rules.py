@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
@@ -20,9 +20,20 @@ from holdfast.spark.listing import ID, violations_of
 from holdfast.spark.pair_change import PairChange
 from holdfast.spark.pair_tasks import PairSearch
 from holdfast.spark.plan import PlannedRule, planned
-from holdfast.spark.rows import SparkRows, rows_state
-from holdfast.spark.state_files import StateFiles, union
-from holdfast.spark.upkeep import StateChange, change_of_groups, change_of_inclusion, change_of_rows, total
+from holdfast.spark.rows import SparkRows, moves_state, rows_state
+from holdfast.spark.state_files import Piece, StateFiles, union
+from holdfast.spark.upkeep import (
+    both_ends,
+    change_of_groups,
+    change_of_values,
+    count_pairs,
+    count_rows,
+    count_values,
+    ends_of,
+    partners,
+    total,
+    value_changes,
+)
 from holdfast.table.options import TableOptions
 from holdfast.violations.detect import CheckedRule
 
@@ -32,9 +43,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TableMoves:
-    """The net effect of a batch on a table, and how many rows it moves."""
+    """The net effect of a batch on a table: its moves in a file, and how many rows move."""
 
     frame: DataFrame
+    piece: Piece
     count: int
     many: bool
 
@@ -48,11 +60,21 @@ class KeptRules:
     files: StateFiles
 
     @cached_property
+    def _waiting(self) -> dict[str, DataFrame | None]:
+        return {}
+
+    @cached_property
     def planned(self) -> list[PlannedRule]:
         return planned(self.checked, {name: table.schema for name, table in self.options.items()})
 
     def rows(self, table: str) -> SparkRows:
         return SparkRows(self.files, table, self.options[table])
+
+    def waiting(self, table: str) -> DataFrame | None:
+        """The moves of a table that are not added to the states yet, read once."""
+        if table not in self._waiting:
+            self._waiting[table] = self.rows(table).waiting()
+        return self._waiting[table]
 
     def tables(self) -> dict[str, DataFrame]:
         """The current rows of each table, with an id."""
@@ -90,7 +112,7 @@ class KeptRules:
         return {groups.name for groups in self.groups} | self.inclusions.keys()
 
     def write_states(self, version: int) -> None:
-        """Writes the states of rules that have none yet, from the rows."""
+        """Writes the states of rules that have none yet, from the rows. No moves may be waiting."""
         made = {groups.name: groups.of_rows(self.rows(groups.left_side.table).current()) for groups in self.groups}
         for name, (_, way) in self.inclusions.items():
             made[name] = way.counts(*(self.rows(t).current() for t in (way.rule.left_table, way.rule.right_table)))
@@ -98,12 +120,41 @@ class KeptRules:
             if name not in self.files.states:
                 self.files.append(name, frame, version)
 
+    def of_groups(self, groups: SharedGroups, first: int = 0) -> DataFrame:
+        """The groups from the piece `first` on, with the moves that wait: signed, and not summed."""
+        parts = self._pieces(groups.name, first)
+        moves = self.waiting(groups.left_side.table)
+        return union([*parts, *([change_of_groups(ends_of(groups, moves))] if moves is not None else [])])
+
+    def of_values(self, name: str, way: Inclusion, first: int = 0) -> DataFrame:
+        """The values of a foreign key, likewise."""
+        left, right = (self.waiting(table) for table in _tables(way))
+        parts = self._pieces(name, first)
+        return union([*parts, *([change_of_values(way, left, right)] if left is not None or right is not None else [])])
+
+    def _pieces(self, name: str, first: int) -> list[DataFrame]:
+        pieces = self.files.states[name].pieces[first:]
+        return [self.files.read(name, pieces)] if pieces else []
+
+    def state(self, name: str) -> DataFrame:
+        """The value of a state now."""
+        for groups in self.groups:
+            if groups.name == name:
+                return total(self.of_groups(groups), groups.columns)
+        if name in self.inclusions:
+            _, way = self.inclusions[name]
+            return _present(summed(self.of_values(name, way), way.columns))
+        for table in self.options:
+            if rows_state(table) == name:
+                return self.rows(table).current()
+        return self.files.read(name)
+
     def counts(self) -> list[int]:
         """The number of violations of each rule; from its state, if it has one."""
-        grouped = [(g, total(self.files.read(g.name), g.columns)) for g in self.groups]
+        grouped = [(g, total(self.of_groups(g), g.columns)) for g in self.groups]
         missing = []
         for name, (numbers, way) in self.inclusions.items():
-            found = way.violations(summed(self.files.read(name), way.columns))
+            found = way.violations(summed(self.of_values(name, way), way.columns))
             missing += [found.select(F.lit(number).alias("rule"), "violations") for number in numbers]
         counted = violations_of_groups(grouped, missing)
         others = [rule for rule in self.planned if rule.number not in counted]
@@ -112,64 +163,78 @@ class KeptRules:
             counted |= {rule.number: n for rule, n in zip(others, found_others, strict=True)}
         return [counted[rule.number] for rule in self.planned]
 
-    def merged(self, files: StateFiles, *, whole: bool) -> dict[str, Callable[[], DataFrame]]:
-        """For each state, how its pieces are made one; or, unless `whole`, those after the first."""
+    # --- compaction -----------------------------------------------------------------------------------------
 
-        def pieces(name: str) -> DataFrame:
-            return files.read(name, files.states[name].pieces[0 if whole else 1 :])
-
-        def groups(name: str, columns: list[str]) -> DataFrame:
-            return total(pieces(name), columns)
-
-        def values(name: str, columns: list[str]) -> DataFrame:
-            return summed(pieces(name), columns).where("l != 0 or r != 0")
-
-        made: dict[str, Callable[[], DataFrame]] = {g.name: partial(groups, g.name, g.columns) for g in self.groups}
-        made |= {name: partial(values, name, way.columns) for name, (_, way) in self.inclusions.items()}
-        for table, options in self.options.items():
-            made[rows_state(table)] = partial(SparkRows(files, table, options).merged, whole)
+    def merged(self, whole: Collection[str]) -> dict[str, tuple[int, DataFrame]]:
+        """For each state with pieces or moves to merge, how many pieces stay and what becomes one piece: everything
+        that follows the first piece, or everything, if a table of the state is among `whole`."""
+        made = {}
+        for groups in self.groups:
+            first = self._first_to_merge(groups.name, [groups.left_side.table], whole)
+            if first is not None:
+                made[groups.name] = first, total(self.of_groups(groups, first), groups.columns)
+        for name, (_, way) in self.inclusions.items():
+            first = self._first_to_merge(name, _tables(way), whole)
+            if first is not None:
+                made[name] = first, _present(summed(self.of_values(name, way, first), way.columns))
+        for table in self.options:
+            first = self._first_to_merge(rows_state(table), [table], whole)
+            if first is not None:
+                made[rows_state(table)] = first, self.rows(table).merged(whole=first == 0)
         return made
+
+    def _first_to_merge(self, name: str, tables: Sequence[str], whole: Collection[str]) -> int | None:
+        """The first piece of a state that is merged; None if there is nothing to do."""
+        pieces, waits = len(self.files.states[name].pieces), any(self.files.all_rows(moves_state(t)) for t in tables)
+        if any(table in whole for table in tables):
+            return 0 if waits or pieces > 1 else None
+        return 1 if waits or pieces > 2 else None
 
     # --- a batch --------------------------------------------------------------------------------------------
 
-    def changes(self, moves: Mapping[str, TableMoves]) -> dict[str, StateChange]:
-        """What a batch does to the states that it touches, and to the violations of their rules. Rules without a state
-        are under the empty name."""
-        made = {}
+    def added_and_removed(self, moves: Mapping[str, TableMoves]) -> dict[int, tuple[int, int]]:
+        """How many violations of each rule a batch adds and removes. One query for all rules; these are the states
+        before the batch."""
+        parts = [*self._of_agreements(moves), *self._of_inclusions(moves), *self._of_others(moves)]
+        totals = (F.sum(name).alias(name) for name in ("added", "removed"))
+        rows = union(parts).groupBy("rule").agg(*totals).collect() if parts else []
+        told = {row["rule"]: (int(row["added"]), int(row["removed"])) for row in rows}
+        for numbers, _ in self.inclusions.values():
+            told |= {number: told[numbers[0]] for number in numbers if numbers[0] in told}
+        return told
+
+    def _of_agreements(self, moves: Mapping[str, TableMoves]) -> Iterator[DataFrame]:
+        given, ends = [], []
         for groups in self.groups:
             mine = moves.get(groups.left_side.table)
             if mine is not None:
-                made[groups.name] = change_of_groups(groups, self.files.read(groups.name), mine.frame, mine.many)
+                moved = ends_of(groups, mine.frame)
+                given.append(partners(groups, self.of_groups(groups), moved, mine.many))
+                ends.append(both_ends(groups, moved))
+        if given:
+            yield from count_pairs(union(given), union(ends))
+
+    def _of_inclusions(self, moves: Mapping[str, TableMoves]) -> Iterator[DataFrame]:
+        parts = []
         for name, (numbers, way) in self.inclusions.items():
-            sides = [moves.get(table) for table in (way.rule.left_table, way.rule.right_table)]
+            sides = [moves.get(table) for table in _tables(way)]
             given = [side for side in sides if side is not None]
             if given:
                 left, right = (side.frame if side is not None else None for side in sides)
                 many = any(side.many for side in given)
-                made[name] = change_of_inclusion(numbers, way, self.files.read(name), left, right, many)
-        return made | {"": StateChange(None, self._changes_without_state(moves))}
+                parts.append(value_changes(numbers[0], way, self.of_values(name, way), left, right, many))
+        if parts:
+            yield count_values(union(parts))
 
-    def _changes_without_state(self, moves: Mapping[str, TableMoves]) -> dict[int, DataFrame]:
-        made = {}
-        for rule in self.planned:
-            mine = moves.get(rule.table)
-            if mine is None:
-                continue
-            if isinstance(rule.way, PairSearch):
-                made[rule.number] = PairChange(rule.way, self.rows(rule.table), mine.frame, mine.count).counted()
-            elif rule.way is None:
-                made[rule.number] = change_of_rows(rule.item, self.options[rule.table].schema, mine.frame)
-        return made
-
-    def added_and_removed(self, changes: Iterable[StateChange]) -> dict[int, tuple[int, int]]:
-        """How many violations of each rule a batch adds and removes. One query for all rules."""
-        parts = [
-            part.select(F.lit(number).alias("rule"), "added", "removed")
-            for change in changes
-            for number, part in change.counts.items()
-        ]
-        rows = union(parts).collect() if parts else []
-        return {row["rule"]: (int(row["added"]), int(row["removed"])) for row in rows}
+    def _of_others(self, moves: Mapping[str, TableMoves]) -> Iterator[DataFrame]:
+        for table, mine in moves.items():
+            rules = [rule for rule in self.planned if rule.table == table]
+            single = {rule.number: rule.item for rule in rules if rule.way is None}
+            yield from count_rows(single, self.options[table].schema, mine.frame)
+            for rule in rules:
+                if isinstance(rule.way, PairSearch):
+                    counted = PairChange(rule.way, self.rows(table), mine.frame, mine.count).counted()
+                    yield counted.select(F.lit(rule.number).alias("rule"), "added", "removed")
 
     # --- lists ----------------------------------------------------------------------------------------------
 
@@ -184,7 +249,7 @@ class KeptRules:
         many = any(some.many for some in moves.values())
         frames = {name: some.frame for name, some in moves.items()}
         if isinstance(rule.way, Inclusion) and {rule.table, rule.way.rule.right_table} & frames.keys():
-            state = summed(self.files.read(_values_state(rule.way)), rule.way.columns)
+            state = summed(self.of_values(_values_state(rule.way), rule.way), rule.way.columns)
             return changed_missing(rule.way, state, rows, frames, what, many)
         if rule.table not in moves:
             return self.violations(number).limit(0)
@@ -194,6 +259,15 @@ class KeptRules:
         if isinstance(rule.way, PairSearch):
             return PairChange(rule.way, rows[rule.table], mine.frame, mine.count).listed(what)
         return changed_rows(rule.item, rows[rule.table], mine.frame, what)
+
+
+def _tables(way: Inclusion) -> tuple[str, str]:
+    return way.rule.left_table, way.rule.right_table
+
+
+def _present(values: DataFrame) -> DataFrame:
+    """(X, l, r) without the values that no row has."""
+    return values.where("l != 0 or r != 0")
 
 
 def _values_state(way: Inclusion) -> str:

@@ -1,22 +1,23 @@
 """The net effect of a batch on a table: its moves, each row as it was before and as it is after.
 
 A move has the row's identity (key cells, or `id`), `existed` and `remains`, the cells before (old_c0, ...) and after
-(new_c0, ...), and `v`, since when the row was as before. Contradictions are found as in the process (table/net.py):
-with a key, the signs of a key's events must alternate, and its first and last event decide; without one, equal inserts
-and deletes cancel, and the other deletes take the youngest equal rows. There an update is a delete and an insert.
+(new_c0, ...), `v`, since when the row was as before, and `moved`, the version of the batch. Contradictions are found as
+in the process (table/net.py): with a key, the signs of a key's events must alternate, and its first and last event
+decide; without one, equal inserts and deletes cancel, and the other deletes take the youngest equal rows. There an
+update is a delete and an insert. `bad` and `drift` mark the moves whose events contradict the rows, or each other.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 from holdfast.errors import ChangeRefused, shown
 from holdfast.spark.events import Events
-from holdfast.spark.frames import all_of, cells, same
+from holdfast.spark.frames import cells, same
 from holdfast.spark.listing import ID
 from holdfast.spark.rows import SparkRows
 from holdfast.table.effect import Bad, Drift
@@ -35,6 +36,21 @@ _MOST_DRIFT = 1000  # cells that are listed
 _MOST_BAD = 100_000  # rows that are quarantined
 
 
+class MovesSummary(NamedTuple):
+    """How many rows a batch inserted, deleted and updated; whether events are bad or drift; the last id it gave."""
+
+    inserted: int
+    deleted: int
+    updated: int
+    bad: int
+    drift: int
+    last: int | None
+
+    @property
+    def rows(self) -> dict[str, int]:
+        return {"inserted": self.inserted, "deleted": self.deleted, "updated": self.updated}
+
+
 @dataclass(frozen=True)
 class Net:
     """Works out the net effect of events on the rows of a table."""
@@ -50,43 +66,69 @@ class Net:
         number of each value, with the stored rows that it takes. Small: O(events)."""
         return self._settled_by_key(events, many) if self.rows.options.key else self._settled_by_value(events, many)
 
-    def moves(self, settled: DataFrame, first_id: int) -> DataFrame:
-        """The moves, from settled events without bad ones."""
-        return self._moves_by_key(settled) if self.rows.options.key else self._moves_by_value(settled, first_id)
+    def moves(self, settled: DataFrame, first_id: int, version: int) -> DataFrame:
+        """The moves, from settled events. They count if none is bad."""
+        made = self._moves_by_key(settled) if self.rows.options.key else self._moves_by_value(settled, first_id)
+        return made.select("*", F.lit(version).cast("bigint").alias("moved"))
+
+    def summary(self, moves: DataFrame) -> MovesSummary:
+        """What the moves are, in numbers."""
+        last = "cast(null as bigint)" if self.rows.options.key else f"max(case when not existed then {ID} end)"
+        numbers = {
+            "inserted": "count_if(not existed and remains)",
+            "deleted": "count_if(existed and not remains)",
+            "updated": f"count_if(existed and remains and {self._changes()})",
+            "bad": "count_if(bad)",
+            "drift": "count_if(drift)",
+            "last": last,
+        }
+        (row,) = moves.selectExpr(*(f"{number} as {name}" for name, number in numbers.items())).collect()
+        return MovesSummary(**row.asDict())
+
+    def _changes(self) -> str:
+        """Whether a row is not after the move as it was before."""
+        return f"not ({' and '.join(f'old_{c} <=> new_{c}' for c in self._cells)})"
 
     # --- with a key -----------------------------------------------------------------------------------------
 
     def _settled_by_key(self, events: DataFrame, many: bool) -> DataFrame:
+        """The stored row of a key comes before its events, so that one shuffle brings all of them together."""
         key = self.rows.identity
-        window = Window.partitionBy(key).orderBy("seq")
-        before, after = F.lag("sign").over(window), F.lead("sign").over(window)
-        events = events.select("*", before.alias("sign_before"), after.isNull().alias("is_last"))
-        stored = self.rows.that_meet(events, key, many)
-        names = [f"key{i}" for i in range(len(key))]
-        images = [F.col(c).alias(f"old_{c}") for c in self._cells]
-        stored = stored.select(*(F.col(k).alias(n) for k, n in zip(key, names, strict=True)), *images, "v")
-        found = events.join(stored, same(key, names), "left").drop(*names)
-        is_first, exists = F.col("sign_before").isNull(), F.col("v").isNotNull()
-        reason = (
-            F.when(~all_of(F.col(k).isNotNull() for k in key), NO_KEY)
-            .when((F.col("sign_before") == F.col("sign")) & ~F.col("upsert"), REPEATS)
-            .when(is_first & exists & (F.col("sign") > 0) & ~F.col("upsert"), EXISTS)
-            .when(is_first & ~exists & (F.col("sign") < 0), ABSENT)
+        image = f"struct(v, {', '.join(f'{c} as old_{c}' for c in self._cells)}) as image"
+        stored = self.rows.that_meet(events, key, many).selectExpr(*key, image)
+        both = events.unionByName(stored, allowMissingColumns=True)
+        window = f"over (partition by {', '.join(key)} order by seq nulls first)"
+        ordered = both.selectExpr(
+            "*",
+            f"lag(sign) {window} as sign_before",
+            f"lead(sign) {window} is null as is_last",
+            f"first_value(image) {window} as stored",
         )
-        return found.select("*", is_first.alias("is_first"), reason.alias("reason"))
+        found = ordered.where("seq is not null").select(*events.columns, "sign_before", "is_last", "stored.*")
+        return found.selectExpr(
+            "*",
+            "sign_before is null as is_first",
+            f"case when {' or '.join(f'{k} is null' for k in key)} then {NO_KEY}"
+            f" when sign_before = sign and not upsert then {REPEATS}"
+            f" when sign_before is null and v is not null and sign > 0 and not upsert then {EXISTS}"
+            f" when sign_before is null and v is null and sign < 0 then {ABSENT} end as reason",
+        )
 
     def _moves_by_key(self, settled: DataFrame) -> DataFrame:
         key = self.rows.identity
-        old = F.struct("v", *(f"old_{c}" for c in self._cells))
-        new = F.struct("sign", *(F.col(c).alias(f"new_{c}") for c in self._cells))
+        old = ", ".join(f"old_{c}" for c in self._cells)
+        new = ", ".join(f"{c} as new_{c}" for c in self._cells)
         by_key = settled.groupBy(key).agg(
-            F.max(F.when(F.col("is_first") & F.col("v").isNotNull(), old)).alias("old"),
-            F.max(F.when(F.col("is_last") & (F.col("sign") > 0), new)).alias("new"),
+            F.expr(f"max(case when is_first and v is not null then struct(v, {old}) end) as old"),
+            F.expr(f"max(case when is_last and sign > 0 then struct({new}) end) as new"),
+            F.expr("max(reason) is not null as bad"),
+            F.max(self._drifts()).alias("drift"),
         )
-        existed, remains = F.col("old").isNotNull(), F.col("new").isNotNull()
-        moves = by_key.select(*key, existed.alias("existed"), remains.alias("remains"), "old.*", "new.*")
-        changed = ~same([f"old_{c}" for c in self._cells], [f"new_{c}" for c in self._cells])
-        return moves.where((F.col("existed") != F.col("remains")) | (F.col("existed") & changed)).drop("sign")
+        moves = by_key.selectExpr(
+            *key, "old is not null as existed", "new is not null as remains", "old.*", "new.*", "bad", "drift"
+        )
+        changes = f"existed and remains and {self._changes()}"
+        return moves.where(f"existed != remains or ({changes}) or bad or drift")
 
     # --- without a key --------------------------------------------------------------------------------------
 
@@ -110,6 +152,7 @@ class Net:
             ID, F.lit(True).alias("existed"), F.lit(False).alias("remains"), "v",
             *(F.col(c).alias(f"old_{c}") for c in self._cells),
             *(none.alias(f"new_{c}") for none, c in zip(nothing, self._cells, strict=True)),
+            F.col("reason").isNotNull().alias("bad"), F.lit(False).alias("drift"),
         )  # fmt: skip
         times = F.explode(F.sequence(F.lit(1).cast("bigint"), F.col("net")))
         came = settled.where("net > 0").select(*self._cells, times.alias("time"))
@@ -118,16 +161,11 @@ class Net:
             F.lit(True).alias("remains"), F.lit(None).cast("bigint").alias("v"),
             *(none.alias(f"old_{c}") for none, c in zip(nothing, self._cells, strict=True)),
             *(F.col(c).alias(f"new_{c}") for c in self._cells),
+            F.lit(False).alias("bad"), F.lit(False).alias("drift"),
         )  # fmt: skip
         return gone.unionByName(came)
 
     # --- contradictions -------------------------------------------------------------------------------------
-
-    def problems(self, settled: DataFrame) -> tuple[bool, bool]:
-        """Whether there are bad events, and whether there is drift."""
-        drifts = self._drifts() if self.rows.options.key else F.lit(False)
-        (row,) = settled.agg(F.count("reason").alias("bad"), F.count_if(drifts).alias("drift")).collect()
-        return row["bad"] > 0, row["drift"] > 0
 
     def _drifts(self) -> Expr:
         """Whether an event's row before differs from the stored row."""
@@ -198,13 +236,3 @@ def good_events(events: DataFrame, settled: DataFrame) -> DataFrame:
     bad = settled.where("reason is not null").selectExpr("seq as bad_seq")
     same_unit = F.expr("seq.part = bad_seq.part and seq.unit = bad_seq.unit")
     return events.join(F.broadcast(bad), same_unit, "left_anti")
-
-
-def counts() -> tuple[Expr, ...]:
-    """How many rows were inserted, deleted and updated."""
-    existed, remains = F.col("existed"), F.col("remains")
-    return (
-        F.count_if(~existed & remains).alias("inserted"),
-        F.count_if(existed & ~remains).alias("deleted"),
-        F.count_if(existed & remains).alias("updated"),
-    )

@@ -59,8 +59,9 @@ def compared(op: Op, a: Expr, b: Expr, nulls: Nulls) -> Expr:
         return a.eqNullSafe(b) if op is Op.EQ else ~a.eqNullSafe(b)
     if nulls is Nulls.EQUAL and op in (Op.LE, Op.GE):
         return F.coalesce(_plain(op, a, b), a.isNull() & b.isNull())
-    if_null = op is Op.NE and nulls is not Nulls.SQL
-    return F.coalesce(_plain(op, a, b), F.lit(if_null))
+    if op is Op.NE and nulls is not Nulls.SQL:
+        return F.coalesce(_plain(op, a, b), F.lit(True))
+    return a.isNotNull() & b.isNotNull() & _plain(op, a, b)  # which Spark pushes down to files, unlike a coalesce
 
 
 def _plain(op: Op, a: Expr, b: Expr) -> Expr:

@@ -123,7 +123,7 @@ class SparkReader:
             return sorted(self._facts.files.states)
         if name not in self._facts.files.states:
             raise HoldfastError(unknown_name("state", name, sorted(self._facts.files.states)))
-        return self._facts.files.read(name)
+        return self._facts.rules.state(name)
 
     def count_violations(self, rule: str | Rule) -> int:
         """The exact number of violating ordered pairs; of rows, for rules about single rows."""

@@ -1,7 +1,8 @@
 """The rows of a table on Spark, as signed images in files.
 
-An image is a row as it was from version `v` on. It counts until a piece has it again with n = -1. Rows are identified
-by their key, or by an id that they get when they are written; the youngest id is the largest.
+An image is a row as it was from version `v` on. It counts until an image with n = -1 takes it back. Rows are identified
+by their key, or by an id that they get when they are written; the youngest id is the largest. A batch writes its moves,
+each row before and after, and nothing else: a move is two images. Compaction writes them as such.
 """
 
 from __future__ import annotations
@@ -13,11 +14,10 @@ from pyspark.sql import functions as F
 
 from holdfast.spark.frames import cells, places, same, spark_type
 from holdfast.spark.listing import ID
-from holdfast.spark.state_files import StateFiles
+from holdfast.spark.state_files import StateFiles, union
 from holdfast.table.options import TableOptions
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column as Expr
     from pyspark.sql import DataFrame
 
 MANY = 500_000  # rows; fewer are sent to all workers, rather than moving the rows that they meet
@@ -26,6 +26,11 @@ MANY = 500_000  # rows; fewer are sent to all workers, rather than moving the ro
 def rows_state(table: str) -> str:
     """The name of the state with the rows of a table."""
     return f"rows-{table.encode().hex()}"
+
+
+def moves_state(table: str) -> str:
+    """The name of the state with the moves of a table that are not added to the other states yet."""
+    return f"moves-{table.encode().hex()}"
 
 
 @dataclass(frozen=True)
@@ -51,28 +56,50 @@ class SparkRows:
         ids = [] if self.options.key else [F.monotonically_increasing_id().alias(ID)]
         columns = self.options.schema.columns
         values = [F.col(f"c{i}").cast(spark_type(column)).alias(f"c{i}") for i, column in enumerate(columns)]
-        return frame.select(*ids, *values, *_signed(0, 1))
+        return frame.select(*ids, *values, F.lit(0).cast("bigint").alias("v"), F.lit(1).alias("n"))
+
+    def waiting(self) -> DataFrame | None:
+        """The moves that are not added to the states yet; None if there are none."""
+        has_moves = moves_state(self.name) in self.files.states
+        return self.files.read(moves_state(self.name)) if has_moves else None
 
     def current(self) -> DataFrame:
         """The images that count: with the columns `v`, cells, and the id if there is no key."""
-        return self._counting(self.files.read(rows_state(self.name)))
+        return self._counting(self._images(added=True))
+
+    def _images(self, *, added: bool) -> DataFrame:
+        """The images with n > 0 or with n < 0; of the latter, the first piece has none."""
+        pieces = self.files.states[rows_state(self.name)].pieces
+        chosen = self.files.read(rows_state(self.name), pieces if added else pieces[1:])
+        images = [chosen.where("n > 0" if added else "n < 0").select(*self.columns, "v")]
+        moves = self.waiting()
+        if moves is not None:
+            images.append(self._ends(moves, after=added))
+        return union(images)
+
+    def _ends(self, moves: DataFrame, *, after: bool) -> DataFrame:
+        """The images of moved rows after the move, or before it."""
+        end, there, since = ("new", "remains", "moved") if after else ("old", "existed", "v")
+        ids = [] if self.options.key else [ID]
+        values = [f"{end}_{cell} as {cell}" for cell in cells(self.options.schema)]
+        return moves.where(there).selectExpr(*ids, *values, f"{since} as v")
 
     def _counting(self, images: DataFrame) -> DataFrame:
-        pieces = self.files.states[rows_state(self.name)].pieces
-        added = images.where("n > 0").select(*self.columns, "v")
-        if len(pieces) < 2:
-            return added
-        gone = self.files.read(rows_state(self.name), pieces[1:]).where("n < 0")
+        """The images that none takes back."""
+        taken = self.files.added_rows(rows_state(self.name)) + self.files.all_rows(moves_state(self.name))
+        if not taken:
+            return images
         names = [f"gone{i}" for i in range(len(self.identity) + 1)]
-        gone = gone.select(*self.identity, "v").toDF(*names)
-        few = self.files.added_rows(rows_state(self.name)) <= MANY
-        return added.join(F.broadcast(gone) if few else gone, same([*self.identity, "v"], names), "left_anti")
+        gone = self._images(added=False).select(*self.identity, "v").toDF(*names)
+        return images.join(
+            F.broadcast(gone) if taken <= MANY else gone, same([*self.identity, "v"], names), "left_anti"
+        )
 
     def that_meet(self, wanted: DataFrame, on: list[str], many: bool) -> DataFrame:
         """The images that count and whose columns `on` are those of some wanted row; nulls are equal."""
         names = [f"wanted{i}" for i in range(len(on))]
-        wanted = wanted.select(on).toDF(*names).distinct()
-        images = self.files.read(rows_state(self.name))
+        wanted = wanted.select(on).toDF(*names)
+        images = self._images(added=True)
         images = images.join(wanted if many else F.broadcast(wanted), same(on, names), "left_semi")
         return self._counting(images)
 
@@ -82,25 +109,17 @@ class SparkRows:
         moved = moves.select(self.identity).toDF(*names)
         return self.current().join(moved if many else F.broadcast(moved), same(self.identity, names), "left_anti")
 
-    def changed(self, moves: DataFrame, version: int) -> DataFrame:
-        """The signed images of a batch: each row as it was, with -1, and as it is now, with +1."""
-        schema = self.options.schema
-        ids = [] if self.options.key else [ID]
-        old = [F.col(f"old_{c}").alias(c) for c in cells(schema)]
-        new = [F.col(f"new_{c}").alias(c) for c in cells(schema)]
-        was = moves.where("existed").select(*ids, *old, F.col("v"), F.lit(-1).alias("n"))
-        is_ = moves.where("remains").select(*ids, *new, *_signed(version, 1))
-        return was.unionByName(is_)
-
     def merged(self, whole: bool) -> DataFrame:
-        """The images of all pieces as one, or of those after the first: without images that came and went."""
+        """All images as one piece, or those that follow the first piece: without images that came and went."""
         if whole:
             return self.current().select(*self.columns, "v", F.lit(1).alias("n"))
-        state = self.files.states[rows_state(self.name)]
-        images = self.files.read(rows_state(self.name), state.pieces[1:])
-        summed = images.groupBy(*self.columns, "v").agg(F.sum("n").cast("int").alias("n"))
+        pieces = self.files.states[rows_state(self.name)].pieces[1:]
+        images = [self.files.read(rows_state(self.name), pieces)] if pieces else []
+        moves = self.waiting()
+        if moves is not None:
+            images += [
+                self._ends(moves, after=after).select("*", F.lit(1 if after else -1).alias("n"))
+                for after in (True, False)
+            ]
+        summed = union(images).groupBy(*self.columns, "v").agg(F.sum("n").cast("int").alias("n"))
         return summed.where("n != 0")
-
-
-def _signed(version: int, n: int) -> list[Expr]:
-    return [F.lit(version).cast("bigint").alias("v"), F.lit(n).alias("n")]

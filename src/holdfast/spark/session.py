@@ -33,6 +33,7 @@ _QUIET = {
 _ON_THIS_MACHINE = {  # for a session whose driver and workers are one process
     "spark.ui.enabled": "false",
     "spark.sql.shuffle.partitions": "4",
+    "spark.sql.codegen.cache.maxEntries": "2000",  # a batch has more than the default of 100 generated classes
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
 }

@@ -87,19 +87,25 @@ class StateFiles:
 
     def append(self, name: str, frame: DataFrame, version: int, rows: int = -1) -> None:
         """Writes a frame as one more piece of a state."""
-        piece = self.write(name, frame, version, rows)
-        self.states[name] = FiledState(self.states[name].columns, (*self.states[name].pieces, piece))
+        self.add(name, self.write(name, frame, version, rows), frame)
 
-    def replace(self, name: str, frame: DataFrame, version: int, keep: int = 0) -> None:
+    def replace(self, name: str, frame: DataFrame, version: int, *, keep: int, rows: int) -> None:
         """Writes a frame as the only piece of a state, after its first `keep` pieces."""
-        pieces = self.states[name].pieces
-        piece = self.write(name, frame, version, self.added_rows(name) if keep else -1)
-        kept = pieces[:keep]
-        self.states[name] = FiledState(self.states[name].columns, (*kept, piece))
+        piece = self.write(name, frame, version, rows)
+        self.states[name] = FiledState(self.states[name].columns, (*self.states[name].pieces[:keep], piece))
 
     def added_rows(self, name: str) -> int:
         """The number of rows in the pieces after the first, as far as they were counted."""
         return sum(max(0, piece.rows) for piece in self.states[name].pieces[1:])
+
+    def all_rows(self, name: str) -> int:
+        """The number of rows in all pieces, as far as they were counted; 0 if there is no such state."""
+        return sum(max(0, piece.rows) for piece in self.states[name].pieces) if name in self.states else 0
+
+    def add(self, name: str, piece: Piece, frame: DataFrame) -> None:
+        """Adds a piece that was written already, with the columns of this frame."""
+        state = self.states.get(name) or FiledState(frame.schema.json())
+        self.states[name] = FiledState(state.columns, (*state.pieces, piece))
 
     def read(self, name: str, pieces: Iterable[Piece] | None = None) -> DataFrame:
         """The rows of all pieces of a state."""

@@ -1,17 +1,23 @@
-"""What the moves of a batch do to the violations of a rule, from its state and the moves alone: O(touched groups).
+"""What the moves of a batch do to the violations of rules, from their states and the moves alone: O(touched groups).
 
-An update keeps its row, and a pair (or row) that violates the rule before and after is neither added nor removed. So
-added = V(after) - K and removed = V(before) - K, where K counts what violates the rule both times. For keys and
-dependencies, K is counted from transitions: m rows moved from the group X with value A to the group Y with value B. Of
-the M rows that moved from X to Y, the pairs that disagreed before and after are M(M-1), minus those that agreed before,
-minus those that agree after, plus those that did both.
+An update keeps its row, and a pair (or row) that violates the rule before and after is neither added nor removed. Pairs
+of two rows that stay are neither, so each pair that counts has a row that moves, from the group X with value A to the
+group Y with value B. Its partners stay, or move too:
 
-Expressions are SQL text here: each operation on a column object is a message to the JVM, and there would be hundreds.
+    stay        A row that leaves X loses its partners there: those that stay in X, without those with the value A. A
+                row that stays in X and changes from A to B loses those with the value B, and gains those with A.
+    move too    Violating pairs of moving rows before, after, and both: the last from the rows that move from X to Y.
+
+All keys and dependencies are counted by one query, and so are all foreign keys, because a small query costs Spark far
+more than the few rows in it. Its parts are (rule, added, removed), to be summed by rule. To be rows of one table,
+values become texts: exactly, and equal texts are equal values. Expressions are SQL text here: each operation on a
+column object is a message to the JVM, and there would be hundreds.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
@@ -19,28 +25,18 @@ from holdfast.rules.nulls import Nulls
 from holdfast.spark.agreement import Agreement
 from holdfast.spark.frames import same
 from holdfast.spark.groups import SharedGroups
-from holdfast.spark.inclusion import Inclusion, summed
-from holdfast.spark.listing import with_violates
+from holdfast.spark.inclusion import Inclusion
+from holdfast.spark.listing import violates, with_violates
 from holdfast.spark.state_files import union
+from holdfast.table.kind import Kind
 from holdfast.table.schema import Schema
 from holdfast.violations.detect import CheckedRule
 
 if TYPE_CHECKING:
+    from pyspark.sql import Column as Expr
     from pyspark.sql import DataFrame
 
-_PAIRS = "case when m > 1 then cast(m as decimal(18,0)) * (cast(m as decimal(18,0)) - 1) end"
-_DIFFERENCE = (
-    "cast(coalesce(after, 0) - coalesce(both, 0) as decimal(38,0)) as added",
-    "cast(coalesce(before, 0) - coalesce(both, 0) as decimal(38,0)) as removed",
-)
-
-
-class StateChange(NamedTuple):
-    """What a batch adds to a state; and for each rule that reads it, by number, one row with the numbers of violations
-    `added` and `removed`."""
-
-    state: DataFrame | None
-    counts: dict[int, DataFrame]
+_ENDS = (("old", "existed", -1), ("new", "remains", 1))  # of a move: prefix, whether there is a row, sign
 
 
 def touched(state: DataFrame, wanted: DataFrame, columns: list[str], many: bool) -> DataFrame:
@@ -57,155 +53,243 @@ def total(groups: DataFrame, columns: list[str]) -> DataFrame:
     return groups.groupBy(columns).agg(F.sum("n").cast("bigint").alias("n")).where("n != 0")
 
 
+def _inline(structs: Iterable[str]) -> str:
+    return f"inline(array({', '.join(structs)}))"
+
+
 # --- keys and functional dependencies -------------------------------------------------------------------------
 
 
-def change_of_groups(groups: SharedGroups, state: DataFrame, moves: DataFrame, many: bool) -> StateChange:
-    """From the groups (X, A, ..., n) of all rows before the batch."""
-    ends = _ends(groups, moves)
-    signed = union(
-        ends.where(f"{end} is not null").selectExpr(f"{end}.*", f"cast({n} as bigint) as n")
-        for end, n in (("old", -1), ("new", 1))
-    )
-    before = touched(state, signed, list(groups.left_side.cells), many)
-    if len(groups.rules) > 1:
-        before = total(before, groups.columns)  # all rules read this shuffle
-    counts = {number: _counted(rule, before, ends) for number, rule in groups.rules.items()}
-    return StateChange(total(signed, groups.columns), counts)
-
-
-def _ends(groups: SharedGroups, moves: DataFrame) -> DataFrame:
+def ends_of(groups: SharedGroups, moves: DataFrame) -> DataFrame:
     """The cells of each moved row before (old) and after (new), as structs; null where it is in no group."""
     ends = []
-    for end, there in (("old", "existed"), ("new", "remains")):
+    for end, there, _ in _ENDS:
         is_member = F.col(there) & groups.left_side.is_member(f"{end}_")
-        ends.append(F.when(is_member, F.struct(*(F.col(f"{end}_{c}").alias(c) for c in groups.columns))).alias(end))
-    return moves.select(*ends).where("old is not null or new is not null")
+        cells = F.expr(f"struct({', '.join(f'{end}_{c} as {c}' for c in groups.columns)})")
+        ends.append(F.when(is_member, cells).alias(end))
+    return moves.select(*ends)
 
 
-def _counted(rule: Agreement, before: DataFrame, ends: DataFrame) -> DataFrame:
-    """One row: violations added and removed. One shuffle, of transitions."""
-    names = ["X", "A", "Y", "B"] if rule.right else ["X", "Y"]
-    sets = [["X"], ["Y"], ["X", "Y"]]
-    if rule.right:
-        sets += [["X", "A"], ["Y", "B"], ["X", "A", "Y"], ["X", "Y", "B"], ["X", "A", "Y", "B"]]
-    grouped = _transitions(rule, before, ends).groupingSets(
-        [[F.col(c) for c in some] for some in sets], *(F.col(name) for name in names)
-    )
-    summed_up = grouped.agg(F.sum("m").cast("bigint").alias("m"), F.grouping_id().alias("set"))
-    totals: dict[str, list[str]] = {"before": [], "after": [], "both": []}
-    for some in sets:
-        number = sum(1 << (len(names) - 1 - i) for i, name in enumerate(names) if name not in some)
-        rights = [name for name in some if name in "AB"]
-        conditions = [f"set = {number}", *(f"{name} is not null" for name in some if name in "XY")]
-        if rule.nulls is Nulls.DISTINCT:
-            conditions += [f"{name} is not null" for name in rights]
-        kind = "both" if {"X", "Y"} <= set(some) else "before" if "X" in some else "after"
-        sign = "-" if len(rights) == 1 else ""
-        totals[kind].append(f"when {' and '.join(conditions)} then {sign}({_PAIRS})")
-    sums = [F.expr(f"sum(case {' '.join(cases)} end)").alias(kind) for kind, cases in totals.items()]
-    return summed_up.agg(*sums).selectExpr(*_DIFFERENCE)
+def change_of_groups(ends: DataFrame) -> DataFrame:
+    """What moves add to the groups (X, A, ..., n): signed, and not summed."""
+    both = _inline(f"named_struct('end', {end}, 'n', cast({n} as bigint))" for end, _, n in _ENDS)
+    return ends.selectExpr(both).where("end is not null").selectExpr("end.*", "n")
 
 
-def _transitions(rule: Agreement, before: DataFrame, ends: DataFrame) -> DataFrame:
-    """(X, A, Y, B, m): m rows of touched groups go from (X, A) to (Y, B). X is null if there is no row before, Y if
-    there is none after. A row that moves leaves those that stay (m = -1), and moves (m = 1)."""
+def partners(groups: SharedGroups, before: DataFrame, ends: DataFrame, many: bool) -> DataFrame:
+    """(rule, X, A, stay, old, new, leave, enter, from, to): in each touched group, the rows that stay and, of those
+    that move, who is there before and after, leaves, enters, and changes its value inside the group. Not summed.
+    `before`: all groups before the batch, signed."""
+    staying, moving = [], []
+    for number, rule in groups.rules.items():
+        here, (x, a), (y, b) = (_side(rule, end) for end in ("", "old.", "new."))
+        staying.append(_partner(number, *here, stay="n"))
+        inside, changes = f"{x} <=> {y}", f"not ({a} <=> {b} and {a} is not null)"
+        moving.append(
+            _partner(
+                number,
+                x,
+                a,
+                stay="-1",
+                old="1",
+                leave=f"if({inside}, 0, 1)",
+                **{"from": f"if({inside} and {changes}, 1, 0)"},
+            )
+        )
+        moving.append(
+            _partner(number, y, b, new="1", enter=f"if({inside}, 0, 1)", to=f"if({inside} and {changes}, 1, 0)")
+        )
+    parts = [
+        touched(before, change_of_groups(ends), list(groups.left_side.cells), many).selectExpr(_inline(staying)),
+        ends.selectExpr(_inline(moving)),
+    ]
+    return union(parts).where("X is not null")
 
-    def of(end: str) -> list[str]:
-        cells = ", ".join(f"{end}{c}" for c in rule.x) or "0"
-        a = f"{end}{rule.right}"
-        there = [f"{end[:-1]} is not null"] if end else []
-        there += [f"{a} is not null"] if rule.nulls is Nulls.SQL and rule.right else []
-        x = f"struct({cells})" if not there else f"case when {' and '.join(there)} then struct({cells}) end"
-        return [x, a] if rule.right else [x]
 
-    def named(x: list[str], y: list[str], m: str) -> list[str]:
-        columns = [f"{value} as {name}" for some, names in ((x, "XA"), (y, "YB")) for value, name in zip(some, names)]  # noqa: B905
-        return [*columns, f"cast({m} as bigint) as m"]
+_NUMBERS = ("stay", "old", "new", "leave", "enter", "from", "to")
 
-    here, old, new = of(""), of("old."), of("new.")
-    parts = [before.selectExpr(*named(here, here, "n"))]
-    for y, m in ((old, "-1"), (new, "1")):
-        parts.append(ends.selectExpr(*named(old, y, m)))
-    return union(parts).where("X is not null or Y is not null")
+
+def _partner(number: int, x: str, a: str, **numbers: str) -> str:
+    counts = ", ".join(f"'{name}', cast({numbers.get(name, '0')} as bigint)" for name in _NUMBERS)
+    return f"named_struct('rule', {number}, 'X', {x}, 'A', {a}, {counts})"
+
+
+def both_ends(groups: SharedGroups, ends: DataFrame) -> DataFrame:
+    """(rule, X, A, Y, B) of each row that moves and that can violate the rule before and after."""
+    told = []
+    for number, rule in groups.rules.items():
+        (x, a), (y, b) = _side(rule, "old."), _side(rule, "new.")
+        told.append(f"named_struct('rule', {number}, 'X', {x}, 'A', {a}, 'Y', {y}, 'B', {b})")
+    return ends.selectExpr(_inline(told)).where("X is not null and Y is not null")
+
+
+def _side(rule: Agreement, end: str) -> tuple[str, str]:
+    """X and A of a row as texts. X is null if there is no row that can violate the rule; A is null if it agrees with
+    nothing: of a key, and of a null under `distinct`."""
+    schema = rule.left_side.schema
+    x = f"array({', '.join(_as_text(schema, cell, end) for cell in rule.x) or chr(39) * 2})"
+    there = [f"{end[:-1]} is not null"] if end else []
+    a = "cast(null as string)"
+    if rule.right is not None:
+        a = _as_text(schema, rule.right, end)
+        there += [f"{end}{rule.right} is not null"] if rule.nulls is Nulls.SQL else []
+        a = f"coalesce(concat('=', {a}), 'null')" if rule.nulls is Nulls.EQUAL else a
+    return (f"case when {' and '.join(there)} then {x} end" if there else x), a
+
+
+def _as_text(schema: Schema, cell: str, end: str) -> str:
+    """A cell as a text, such that only equal values have equal texts."""
+    is_timestamp = schema.columns[int(cell[1:])].kind is Kind.TIMESTAMP  # whose text depends on the session's zone
+    return f"cast({f'unix_micros({end}{cell})' if is_timestamp else end + cell} as string)"
+
+
+def count_pairs(partners: DataFrame, ends: DataFrame) -> list[DataFrame]:
+    """(rule, added, removed) of keys and dependencies, from the partners and ends of all of them. Each is shuffled
+    once. An A that is null agrees with nothing."""
+    by_value = partners.repartition("rule", "X").groupBy("rule", "X", "A").agg(*(F.sum(n).alias(n) for n in _NUMBERS))
+    numbers = {
+        "lost": (_times("leave", "stay"), f"{_times('leave', 'stay')} - {_times('to', 'stay')}"),
+        "gained": (_times("enter", "stay"), f"{_times('enter', 'stay')} - {_times('from', 'stay')}"),
+        "before": (_pairs("old"), _pairs("old")),
+        "after": (_pairs("new"), _pairs("new")),
+    }  # all pairs of a group, and those of a value, which agree
+    agreeing = [F.expr(f"sum(case when A is not null then {few} end) as {name}") for name, (_, few) in numbers.items()]
+    by_group = by_value.groupBy("rule", "X").agg(*(F.sum(n).alias(n) for n in _NUMBERS), *agreeing)
+    lost, gained, before, after = (f"({all_} - coalesce({name}, 0))" for name, (all_, _) in numbers.items())
+    return [by_group.selectExpr(*_told(f"2 * {gained} + {after}", f"2 * {lost} + {before}")), _kept(ends)]
+
+
+def _told(added: str, removed: str) -> list[str]:
+    return ["rule", f"cast({added} as decimal(38,0)) as added", f"cast({removed} as decimal(38,0)) as removed"]
+
+
+def _kept(ends: DataFrame) -> DataFrame:
+    """(rule, added, removed), negative: the pairs of moving rows that disagree before and after."""
+    counted = ends.repartition("rule", "X", "Y").groupBy("rule", "X", "Y", "A", "B").agg(F.count("*").alias("m"))
+
+    def others(*columns: str) -> str:
+        return f"sum(m) over (partition by {', '.join(('rule', 'X', 'Y', *columns))}) - 1"
+
+    several = counted.selectExpr("*", f"{others()} as others").where("others > 0")
+    known = several.selectExpr("*", f"{others('A')} as agreed", f"{others('B')} as agree")
+    pairs = "others - if(A is null, 0, agreed) - if(B is null, 0, agree) + if(A is null or B is null, 0, m - 1)"
+    both = f"-{_decimal('m')} * {_decimal(f'({pairs})')}"
+    return known.selectExpr(*_told(both, both))
+
+
+def _decimal(number: str) -> str:
+    return f"cast({number} as decimal(19,0))"
+
+
+def _times(one: str, other: str) -> str:
+    return f"{_decimal(f'`{one}`')} * {_decimal(f'`{other}`')}"
+
+
+def _pairs(number: str) -> str:
+    return f"{_decimal(number)} * {_decimal(f'({number} - 1)')}"
 
 
 # --- inclusions -----------------------------------------------------------------------------------------------
 
 
-def change_of_inclusion(
-    numbers: list[int], rule: Inclusion, state: DataFrame, left: DataFrame | None, right: DataFrame | None, many: bool
-) -> StateChange:
-    """From (X, l, r): how many left and right rows have a value. `left` and `right`: the moves of both tables."""
-    ends = [_value_ends(rule, moves, is_left) for moves, is_left in ((left, True), (right, False)) if moves is not None]
-    moved = union(ends)
-    change = summed(moved.selectExpr(*rule.columns, "dl as l", "dr as r"), rule.columns).where("l != 0 or r != 0")
+def change_of_values(rule: Inclusion, left: DataFrame | None, right: DataFrame | None) -> DataFrame:
+    """What the moves of both tables add to (X, l, r): signed, and not summed."""
+    return _value_ends(rule, left, right).selectExpr(*rule.columns, "dl as l", "dr as r")
+
+
+def _value_ends(rule: Inclusion, left: DataFrame | None, right: DataFrame | None) -> DataFrame:
+    """(X, dl, dr, move, old): the values that moves take away (old) and bring. `move` numbers those of the left
+    table."""
+    parts = []
+    for moves, is_left in ((left, True), (right, False)):
+        if moves is not None:
+            number = F.monotonically_increasing_id() if is_left else F.lit(None).cast("bigint")
+            ends = [_value_end(rule, *end, is_left).alias(end[0]) for end in _ENDS]
+            both = moves.select(number.alias("move"), *ends).selectExpr("move", "explode(array(old, new)) as end")
+            parts.append(both.where("end is not null").select("end.*", "move"))
+    return union(parts)
+
+
+def _value_end(rule: Inclusion, end: str, there: str, n: int, is_left: bool) -> Expr:
+    """The value of a moved row at one end, with its sign; null if there is none."""
+    values = rule.values(left=is_left, prefix=f"{end}_")
+    dl, dr = (
+        F.lit(n if is_left is left else 0).cast("bigint").alias(f"d{'l' if left else 'r'}") for left in (True, False)
+    )
+    is_member = F.col(there) & rule.is_member(left=is_left, prefix=f"{end}_")
+    return F.when(is_member, F.struct(*values, dl, dr, F.lit(n < 0).alias("old")))
+
+
+def value_changes(
+    number: int, rule: Inclusion, before: DataFrame, left: DataFrame | None, right: DataFrame | None, many: bool
+) -> DataFrame:
+    """(rule, X, l, r, dl, dr, move, old): the touched values as they were, and their changes. `before`: (X, l, r)."""
+    moved = _value_ends(rule, left, right)
     nothing = ("cast(0 as bigint) as dl", "cast(0 as bigint) as dr", "cast(null as bigint) as move", "false as old")
-    before = touched(state, moved, rule.columns, many).selectExpr(*rule.columns, "l", "r", *nothing)
+    mine = (f"{number} as rule", f"array({', '.join(rule.texts)}) as X")
     zero = ("cast(0 as bigint) as l", "cast(0 as bigint) as r")
-    every = before.unionByName(moved.selectExpr(*rule.columns, *zero, "dl", "dr", "move", "old"))
-    return StateChange(change, dict.fromkeys(numbers, _missing_rows(rule, every)))
+    known = touched(before, moved, rule.columns, many).selectExpr(*mine, "l", "r", *nothing)
+    return known.unionByName(moved.selectExpr(*mine, *zero, "dl", "dr", "move", "old"))
 
 
-def _value_ends(rule: Inclusion, moves: DataFrame, is_left: bool) -> DataFrame:
-    """The values that moves take away (old) and bring. `move` numbers the moves of the left table."""
-    table = moves.select(F.monotonically_increasing_id().alias("move"), "*")
-    ends = []
-    for prefix, there, n in (("old_", "existed", -1), ("new_", "remains", 1)):
-        members = table.where(F.col(there) & rule.is_member(left=is_left, prefix=prefix))
-        numbers = (f"cast({n if is_left else 0} as bigint) as dl", f"cast({0 if is_left else n} as bigint) as dr")
-        mine = "move" if is_left else "cast(null as bigint) as move"
-        others = map(F.expr, (*numbers, mine, f"{'true' if n < 0 else 'false'} as old"))
-        ends.append(members.select(*rule.values(left=is_left, prefix=prefix), *others))
-    return union(ends)
-
-
-def _missing_rows(rule: Inclusion, every: DataFrame) -> DataFrame:
-    """One row: left rows that violate the inclusion now and did not, and the other way round.
+def count_values(every: DataFrame) -> DataFrame:
+    """(rule, added, removed): left rows that violate an inclusion now and did not, and the other way round.
 
     Each value learns whether it was and is missing on the right. Rows that stay are counted by value: those before the
     batch, without those that move. A row that moves was missing if its old value was, and is if its new one is.
     """
-    window = f"over (partition by {', '.join(rule.columns)})"
+    window = "over (partition by rule, X)"
     known = every.selectExpr(
         "*", f"sum(r) {window} = 0 as was_missing", f"sum(r) {window} + sum(dr) {window} = 0 as is_missing"
     )
     stays = (
+        "rule",
         "cast(null as bigint) as move",
         "was_missing as before",
         "is_missing as after",
         "case when move is not null and old then -1 else l end as m",
     )
     moves = (
+        "rule",
         "move",
         "old and was_missing as before",
         "not old and is_missing as after",
         "cast(case when move is null then 0 else 1 end as bigint) as m",
     )
-
-    def as_struct(columns: tuple[str, ...]) -> str:
-        return f"struct({', '.join(columns)})"
-
-    told = known.selectExpr(f"inline(array({as_struct(stays)}, {as_struct(moves)}))").where("m != 0")
+    told = known.selectExpr(_inline(f"struct({', '.join(columns)})" for columns in (stays, moves))).where("m != 0")
     rows = told.groupBy(
-        "move", F.expr("case when move is null then before end"), F.expr("case when move is null then after end")
+        "rule",
+        "move",
+        F.expr("case when move is null then before end"),
+        F.expr("case when move is null then after end"),
     )
     ended = rows.agg(
         F.expr("case when move is null then sum(m) else 1 end").alias("m"),
-        F.max("before").alias("before"),
-        F.max("after").alias("after"),
+        F.max("before").alias("was"),
+        F.max("after").alias("is"),
     )
-    sums = {"before": "before", "after": "after", "both": "before and after"}
-    totals = [F.expr(f"sum(case when {test} then m end)").alias(name) for name, test in sums.items()]
-    return ended.agg(*totals).selectExpr(*_DIFFERENCE)
+    return ended.selectExpr(*_told("if(is and not was, m, 0)", "if(was and not is, m, 0)"))
 
 
 # --- rules about single rows ----------------------------------------------------------------------------------
 
 
-def change_of_rows(item: CheckedRule, schema: Schema, moves: DataFrame) -> DataFrame:
-    """One row: violations added and removed, of a rule about single rows."""
-    tested = with_violates(item, schema, moves, ("old_", "new_"))
-    was, is_ = F.col("existed") & F.col("old_violates"), F.col("remains") & F.col("new_violates")
-    added, removed = F.count_if(is_ & ~was), F.count_if(was & ~is_)
-    return tested.agg(added.cast("decimal(38,0)").alias("added"), removed.cast("decimal(38,0)").alias("removed"))
+def count_rows(items: Mapping[int, CheckedRule], schema: Schema, moves: DataFrame) -> Iterable[DataFrame]:
+    """(rule, added, removed) of each moved row and rule about single rows: one scan for all that Spark can test."""
+    tests = {
+        f"{end}_{number}": violates(item, schema, f"{end}_") for number, item in items.items() for end, _, _ in _ENDS
+    }
+    exact = [number for number in items if tests[f"old_{number}"] is not None]
+    if exact:
+        tested = moves.select("existed", "remains", *(t.alias(name) for name, t in tests.items() if t is not None))
+        yield tested.selectExpr(_inline(_row_told(n, f"old_{n}", f"new_{n}") for n in exact))
+    for number in items.keys() - {*exact}:
+        tested = with_violates(items[number], schema, moves, ("old_", "new_"))
+        yield tested.selectExpr(_inline([_row_told(number, "old_violates", "new_violates")]))
+
+
+def _row_told(number: int, old: str, new: str) -> str:
+    """Whether a moved row violates a rule after the move and not before, and the other way round."""
+    was, is_ = f"(existed and {old})", f"(remains and {new})"
+    added, removed = (f"cast(int({one} and not {other}) as decimal(38,0))" for one, other in ((is_, was), (was, is_)))
+    return f"named_struct('rule', {number}, 'added', {added}, 'removed', {removed})"
