@@ -20,7 +20,7 @@ from holdfast.discovery.database import Searched
 from holdfast.discovery.dc import denial, evidence, predicate_space
 from holdfast.discovery.hitting_sets import minimal, weighted
 from holdfast.discovery.ind.inclusions import Inclusions
-from holdfast.discovery.ind.wide_inclusions import WideInclusions
+from holdfast.discovery.ind.wide_inclusions import CodeTuples, WideInclusions
 from holdfast.discovery.search_options import SearchOptions
 from holdfast.encoded_tables import EncodedTables
 from holdfast.executors.executor import Cancelled
@@ -235,7 +235,7 @@ def test_the_widest_inclusions_that_are_proven():
     expected, told = naive.wide_inds(database, groups), 0
     for seconds in (1, 5, 20, 60, 150, 400, 1000, 10**9):
         wide = WideInclusions(unary, None)
-        wide.begin(codes, Budget(seconds, clock=Ticking()))
+        wide.begin(CodeTuples(unary, codes), Budget(seconds, clock=Ticking()))
         assert {*wide.found} <= expected
         told = len(wide.found)
     assert told == len(expected)

@@ -94,10 +94,10 @@ def init_command(
 
 
 def _init_on_spark(directory: Path, frames: Any, rule_file: RuleFile, options: Record) -> None:
-    """A rulebook whose rows stay on Spark. Nothing is suggested: discovery is in the process."""
+    """A rulebook whose rows stay on Spark. Nothing is suggested."""
     with Rulebook.create(directory, frames, **options) as book:
         write(directory, rule_file)
-        _print_summary(book, directory, is_following=False)
+        _print_summary(book, directory, is_following=bool(options["search"].kinds))
 
 
 def _print_summary(book: Any, directory: Path, is_following: bool) -> None:

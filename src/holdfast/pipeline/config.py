@@ -254,8 +254,8 @@ class Pipeline(_Model):
                     f"tables.{name}: say where its rows are at the beginning: base; or, if it begins empty, what "
                     f"columns it has: types"
                 )
-        if self.on == "spark" and self.kinds:
-            raise ValueError("kinds: on Spark, given rules are checked; discovery is not available there yet")
+        if self.on == "spark" and not {*self.kinds} <= {"ind"}:
+            raise ValueError("kinds: on Spark, given rules are checked, and only inclusions (ind) are found")
         return self
 
     @property

@@ -142,8 +142,8 @@ def place_of(pipeline: Pipeline) -> Place:
         return Place("spark" if is_on_spark(Store.open(directory)) else "process", "as it was made")
     if pipeline.on != "auto":
         return Place(pipeline.on, "as the pipeline says")
-    if pipeline.kinds:
-        return Place("process", "discovery needs them there")
+    if not {*pipeline.kinds} <= {"ind"}:
+        return Place("process", "discovery of other rules than inclusions needs them there")
     bases = [table.base for table in pipeline.tables.values() if table.base is not None]
     rows = sum(parquet_rows(Path(base)) for base in bases)
     if rows > FILES_GO_ABOVE:

@@ -10,8 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from holdfast.discovery.budget import Budget
-from holdfast.discovery.ind.inclusions import Attribute, Inclusions, Pair
-from holdfast.discovery.ind.wide_inclusions import WideInclusions
+from holdfast.discovery.ind.counts import Attribute, Pair
+from holdfast.discovery.ind.inclusions import Inclusions
+from holdfast.discovery.ind.wide_inclusions import CodeTuples, WideInclusions
 from holdfast.ranking.column_names import KEY_WORDS, words_of
 from holdfast.rules.masks import Numbers
 from holdfast.rules.rule import Ind
@@ -83,11 +84,12 @@ def _composite(
         return a.table != b.table and not unique[pair[1]] and _name_similarity(a, b) >= _ALIKE
 
     wide = WideInclusions(inclusions, _MAX_KEY_COLUMNS, is_eligible)
-    wide.begin(codes, budget)
+    tests = CodeTuples(inclusions, codes)
+    wide.begin(tests, budget)
     for rule, candidate in wide.found.items():
         if budget.spent():
             return
-        left, right = (wide.tuples([pair[side] for pair in candidate], codes) for side in (0, 1))
+        left, right = (tests.tuples([pair[side] for pair in candidate]) for side in (0, 1))
         used, distinct = (len(np.unique(groups(side, np.arange(len(side))))) for side in (left, right))
         if distinct == codes[rule.right_table].shape[1] > 1:
             share = used / distinct

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -26,6 +27,21 @@ from holdfast.violations.look import LOOK_AT, Look, Violation, of_row
 from holdfast.violations.look import shown as shown_violations
 
 
+def holding_rules(book: Any, kind: str | None) -> RuleSet:
+    """The found rules of a rulebook, and the given rules without violations; a rule that is both once."""
+    found: RuleSet = book.found(kind)
+    given: RuleSet = book.given(kind)
+    schemas = book.schemas
+    written = RuleSet.from_rules([form for rule in given for form in forms(rule, schemas)])
+    twice = {resolved(rule, schemas) for rule in written - (written - found)}  # found in either form
+
+    def holds(rule: Rule) -> bool:
+        return resolved(rule, schemas) not in twice and not book.count_violations(rule)
+
+    holding = given.where(lambda block: np.array([holds(rule) for rule in block], bool))
+    return holding | found if len(holding) else found
+
+
 class RuleReader(RulebookReader):
     """What can be asked about the rules of a rulebook. Every answer is about its current version."""
 
@@ -34,15 +50,7 @@ class RuleReader(RulebookReader):
     def rules(self, kind: str | None = None) -> RuleSet:
         """The rules that hold now, all or of one kind: found rules, and given rules without violations. `found` and
         `given` list them separately, the latter whether they hold or not."""
-        found, given = self.found(kind), self.given(kind)
-        written = RuleSet.from_rules([form for rule in given for form in forms(rule, self.schemas)])
-        twice = {resolved(rule, self.schemas) for rule in written - (written - found)}  # found in either form
-
-        def holds(rule: Rule) -> bool:
-            return resolved(rule, self.schemas) not in twice and not self.count_violations(rule)
-
-        holding = given.where(lambda block: np.array([holds(rule) for rule in block], bool))
-        return holding | found if len(holding) else found
+        return holding_rules(self, kind)
 
     def given(self, kind: str | None = None) -> RuleSet:
         """The checked rules, all or of one kind, whether they hold or not; `entries` has more about each."""

@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, cast
 
 from holdfast.errors import HoldfastError, NotAvailable, StoreError, discreet
-from holdfast.rulebook.batch import NO_ROWS, BatchInfo, require_batch
+from holdfast.rulebook.batch import NO_ROWS, BatchInfo, require_batch, rule_log
+from holdfast.rulebook.discovered import RuleUpdate
 from holdfast.rulebook.options import BookOptions, Creation, require_entries, require_mask
 from holdfast.rulebook.outcome import Outcome
 from holdfast.rulebook.state import BookState
+from holdfast.rules.change import RuleChange
 from holdfast.rules.rule import Rule
 from holdfast.rules.rulefile import RuleEntry, as_entry
 from holdfast.spark.batch import NetEffect, add_moves, compact, is_due, net_effect
@@ -19,6 +21,7 @@ from holdfast.spark.batch_listing import SparkBatchViolations
 from holdfast.spark.events import SparkChanges
 from holdfast.spark.facts import BookFacts, folders_in
 from holdfast.spark.first_rows import write_first_rows
+from holdfast.spark.found_inclusions import FoundInclusions, require_inclusions
 from holdfast.spark.frames import frames_of, settled
 from holdfast.spark.jobs import described
 from holdfast.spark.outbox import EVENTS, violation_events
@@ -64,17 +67,19 @@ class SparkRulebook(SparkReader):
         rows and states, by default in the same place."""
         if path is None:
             raise HoldfastError("a rulebook on Spark is durable: give the path of a new directory")
-        if asked.search.kinds:
-            raise NotAvailable(
-                f"on Spark, this version checks given rules; it does not find rules yet (kinds={asked.search.kinds})"
-            )
+        require_inclusions(asked.search)
         frames = frames_of(data)
         spark = next(iter(frames.values())).sparkSession
         made = settled(frames, asked.choices)
         tables = {name: options for name, (_, options) in made.items()}
         entries = require_entries([as_entry(rule, rule_nulls) for rule in rules], tables)
         mask = require_mask(asked.stored.get("mask", ()), tables)
-        options = BookOptions(rule_nulls=rule_nulls, named=isinstance(data, dict), **asked.stored | {"mask": mask})
+        options = BookOptions(
+            rule_nulls=rule_nulls,
+            search=asked.search if asked.search.kinds else None,
+            named=isinstance(data, dict),
+            **asked.stored | {"mask": mask},
+        )
         directory = directory_at(path, asked.disk)
         files = StateFiles(spark, root_of(directory, state))
         try:
@@ -83,8 +88,11 @@ class SparkRulebook(SparkReader):
         except OSError as error:
             raise StoreError(f"{directory} cannot be written to: {error}") from error
         rows, next_ids = write_first_rows(files, {name: (frame, tables[name]) for name, (frame, _) in made.items()})
-        facts = BookFacts(options, tables, entries, files, rows, next_ids)
+        schemas = {name: table.schema for name, table in tables.items()}
+        found = FoundInclusions.empty(options.search, schemas) if options.search is not None else None
+        facts = BookFacts(options, tables, entries, files, rows, next_ids, found=found)
         facts.rules.write_states(0)
+        facts.rules.begin_found()
         facts = replace(facts, counts=tuple(facts.rules.counts()))
         book = BookState(tables)
         record = facts.record(BatchInfo("base"), 0, {n: NO_ROWS | {"inserted": c} for n, c in rows.items()}, {})
@@ -134,25 +142,34 @@ class SparkRulebook(SparkReader):
         after = replace(before, files=files, next_ids=before.next_ids | effect.next_ids)
         rows = {n: before.rows[n] + c["inserted"] - c["deleted"] for n, c in effect.rows.items()}
         counts = [n + counted.get(i, (0, 0))[0] - counted.get(i, (0, 0))[1] for i, n in enumerate(before.counts)]
-        after = replace(after, rows=before.rows | rows, counts=tuple(counts))
+        found, changed_rules = after.rules.found_inclusions(effect.moves, before.rules)
+        after = replace(after, rows=before.rows | rows, counts=tuple(counts), found=found)
         after = replace(after, events=self._write_events(files, effect, counted, version))
         if is_due(files, after.tables):
             compact(files, after.rules, version, after.rows)
         quarantined = [*batch.bad, *effect.bad]
+        update = self._rule_update(changed_rules, effect.rows)
         record = after.record(batch, version, effect.rows, counted)
-        record |= {"quarantined": len(quarantined), "drift": len(effect.drift)}
+        record |= {"quarantined": len(quarantined), "drift": len(effect.drift), "rules": update.counts()}
         logged = [{"version": version, "batch": number} | vars(row) for row in quarantined]
-        self._publish(after, Step({}, record, Log.delta(logged) if logged else None))
+        rule_changes = rule_log(update, record, lambda *_: [])
+        self._publish(after, Step({}, record, Log.delta(logged) if logged else None, rule_changes))
         moves = effect.moves
         told = SparkBatchViolations(before.names, counted, lambda rule, what: before.rules.changed(rule, what, moves))
         return Outcome(
             version,
             number,
+            rules=update.change,
             rows=effect.rows,
             drift=effect.drift,
             quarantined=quarantined,
             violations=cast(Any, told),
         )
+
+    def _rule_update(self, change: RuleChange, tables: Iterable[str]) -> RuleUpdate:
+        """The change of found inclusions, which history counts with the first changed table."""
+        change = change if self._facts.options.named else change.of_lone_table()
+        return RuleUpdate({}, {name: change if i == 0 else RuleChange() for i, name in enumerate(tables)})
 
     def _write_events(
         self, files: StateFiles, effect: NetEffect, counted: dict[int, tuple[int, int]], version: int

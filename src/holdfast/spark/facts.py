@@ -10,6 +10,7 @@ from holdfast.rulebook.batch import NO_ROWS, BatchInfo, now
 from holdfast.rulebook.elsewhere import SPARK
 from holdfast.rulebook.options import BookOptions
 from holdfast.rules.rulefile import RuleEntry
+from holdfast.spark.found_inclusions import FoundInclusions
 from holdfast.spark.kept_rules import KeptRules
 from holdfast.spark.state_files import FiledState, StateFiles
 from holdfast.store.log import Record
@@ -33,6 +34,7 @@ class BookFacts:
     next_ids: dict[str, int] = field(default_factory=dict)
     counts: tuple[int, ...] = ()
     events: FiledState | None = None
+    found: FoundInclusions | None = None
 
     @property
     def checked(self) -> list[CheckedRule]:
@@ -44,31 +46,44 @@ class BookFacts:
 
     @property
     def rules(self) -> KeptRules:
-        return KeptRules(self.checked, self.tables, self.files)
+        return KeptRules(self.checked, self.tables, self.files, self.found)
 
     def to_meta(self) -> Record:
         """For the manifest."""
         numbers = {"rows": self.rows, "next_ids": self.next_ids, "counts": list(self.counts)}
         events = None if self.events is None else self.events.to_json()
+        found = None if self.found is None else self.found.to_json()
         return {
             "tables": {name: table.to_json() for name, table in self.tables.items()},
             "options": self.options.to_json(),
             "rules": [entry.model_dump() for entry in self.entries],
-            SPARK: {"root": self.files.root, "states": self.files.to_json(), "events": events, **numbers},
+            SPARK: {
+                "root": self.files.root,
+                "states": self.files.to_json(),
+                "events": events,
+                "found": found,
+                **numbers,
+            },
         }
 
     @classmethod
     def from_meta(cls, meta: Record, spark: SparkSession | None) -> BookFacts:
-        here = meta[SPARK]
+        here, options = meta[SPARK], BookOptions.from_json(meta["options"])
+        tables = {name: TableOptions.from_json(record) for name, record in meta["tables"].items()}
+        found = None
+        if options.search is not None:
+            schemas = {name: table.schema for name, table in tables.items()}
+            found = FoundInclusions.from_json(here["found"], options.search, schemas)
         return cls(
-            BookOptions.from_json(meta["options"]),
-            {name: TableOptions.from_json(record) for name, record in meta["tables"].items()},
+            options,
+            tables,
             tuple(RuleEntry.model_validate(record) for record in meta["rules"]),
             StateFiles.from_json(spark, here["root"], here["states"]),
             here["rows"],
             here["next_ids"],
             tuple(here["counts"]),
             None if here.get("events") is None else FiledState.from_json(here["events"]),
+            found,
         )
 
     def record(

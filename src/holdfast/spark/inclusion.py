@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from holdfast.errors import NotAvailable
 from holdfast.rules.bind import Schemas
 from holdfast.rules.nulls import Nulls
 from holdfast.rules.predicate import Predicate
 from holdfast.rules.rule import Ind
 from holdfast.spark.frames import all_of
+from holdfast.spark.identity import identity
 from holdfast.spark.predicates import common, in_own_columns, satisfies
 from holdfast.table.kind import Kind
 from holdfast.table.schema import Column
@@ -34,14 +34,6 @@ class Inclusion:
     rule: Ind
     schemas: Schemas
     where: frozenset[Predicate]
-
-    def __post_init__(self) -> None:
-        for left, right in self._columns:
-            if {left.kind, right.kind} == {Kind.DECIMAL, Kind.FLOAT}:
-                raise NotAvailable(
-                    f"`{self.rule}`: {left.name} is {left.type_text} and {right.name} {right.type_text}, which Spark "
-                    f"cannot compare exactly; cast one of them"
-                )
 
     @cached_property
     def _columns(self) -> list[tuple[Column, Column]]:
@@ -67,8 +59,12 @@ class Inclusion:
         """The value of a left or a right row."""
         schema, made = self.schemas[self._table(left=left)], []
         for name, (a, b) in zip(self.columns, self._columns, strict=True):
-            cell = F.col(f"{prefix}c{schema.position((a if left else b).name)}")
-            made.append(common(a, cell, b, cell)[0 if left else 1].alias(name))
+            column = a if left else b
+            cell = f"{prefix}c{schema.position(column.name)}"
+            if {a.kind, b.kind} == {Kind.DECIMAL, Kind.FLOAT}:  # which have no common type
+                made.append(F.expr(identity(column, cell)).alias(name))
+            else:
+                made.append(common(a, F.col(cell), b, F.col(cell))[0 if left else 1].alias(name))
         return made
 
     def is_member(self, *, left: bool, prefix: str = "") -> Expr:

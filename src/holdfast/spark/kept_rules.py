@@ -10,10 +10,13 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
+from holdfast.rules.change import RuleChange
 from holdfast.rules.rule import conjunction_text
 from holdfast.spark.agreement import Agreement
 from holdfast.spark.batch_listing import changed_missing, changed_pairs, changed_rows
+from holdfast.spark.cells import CELL, CELLS
 from holdfast.spark.check import count_all
+from holdfast.spark.found_inclusions import FoundInclusions
 from holdfast.spark.groups import GROUPS, SharedGroups, shared_groups, violations_of_groups
 from holdfast.spark.inclusion import Inclusion, summed
 from holdfast.spark.listing import ID, violations_of
@@ -40,6 +43,8 @@ from holdfast.violations.detect import CheckedRule
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+FoundAndChange = tuple[FoundInclusions | None, RuleChange]
+
 
 @dataclass(frozen=True)
 class TableMoves:
@@ -58,6 +63,7 @@ class KeptRules:
     checked: Sequence[CheckedRule]
     options: Mapping[str, TableOptions]
     files: StateFiles
+    found: FoundInclusions | None = None
 
     @cached_property
     def _waiting(self) -> dict[str, DataFrame | None]:
@@ -78,7 +84,7 @@ class KeptRules:
 
     def tables(self) -> dict[str, DataFrame]:
         """The current rows of each table, with an id."""
-        made = {name: self.rows(name).current() for name in self.options}
+        made = self._current()
         with_id = F.monotonically_increasing_id().alias(ID)
         return {name: f if ID in f.columns else f.select(with_id, "*") for name, f in made.items()}
 
@@ -109,16 +115,24 @@ class KeptRules:
 
     def state_names(self) -> set[str]:
         """The names of the states that the rules need."""
-        return {groups.name for groups in self.groups} | self.inclusions.keys()
+        cells = {CELLS} if self.found is not None else set()
+        return {groups.name for groups in self.groups} | self.inclusions.keys() | cells
 
     def write_states(self, version: int) -> None:
         """Writes the states of rules that have none yet, from the rows. No moves may be waiting."""
         made = {groups.name: groups.of_rows(self.rows(groups.left_side.table).current()) for groups in self.groups}
         for name, (_, way) in self.inclusions.items():
             made[name] = way.counts(*(self.rows(t).current() for t in (way.rule.left_table, way.rule.right_table)))
+        if self.found is not None:
+            made[CELLS] = self.found.cells(self._current())
         for name, frame in made.items():
             if name not in self.files.states:
                 self.files.append(name, frame, version)
+
+    def begin_found(self) -> None:
+        """Finds the inclusions of the first rows."""
+        if self.found is not None:
+            self.found.begin(self.of_cells(), self._current())
 
     def of_groups(self, groups: SharedGroups, first: int = 0) -> DataFrame:
         """The groups from the piece `first` on, with the moves that wait: signed, and not summed."""
@@ -132,6 +146,15 @@ class KeptRules:
         parts = self._pieces(name, first)
         return union([*parts, *([change_of_values(way, left, right)] if left is not None or right is not None else [])])
 
+    def of_cells(self, first: int = 0) -> DataFrame:
+        """The cells of the inclusions that are found, likewise."""
+        assert self.found is not None
+        waiting = {name: moves for name in self.options if (moves := self.waiting(name)) is not None}
+        return union([*self._pieces(CELLS, first), *([self.found.change(waiting)] if waiting else [])])
+
+    def _current(self) -> dict[str, DataFrame]:
+        return {name: self.rows(name).current() for name in self.options}
+
     def _pieces(self, name: str, first: int) -> list[DataFrame]:
         pieces = self.files.states[name].pieces[first:]
         return [self.files.read(name, pieces)] if pieces else []
@@ -144,6 +167,8 @@ class KeptRules:
         if name in self.inclusions:
             _, way = self.inclusions[name]
             return _present(summed(self.of_values(name, way), way.columns))
+        if name == CELLS:
+            return total(self.of_cells(), CELL)
         for table in self.options:
             if rows_state(table) == name:
                 return self.rows(table).current()
@@ -177,6 +202,10 @@ class KeptRules:
             first = self._first_to_merge(name, _tables(way), whole)
             if first is not None:
                 made[name] = first, _present(summed(self.of_values(name, way, first), way.columns))
+        if self.found is not None:
+            first = self._first_to_merge(CELLS, [*self.options], whole)
+            if first is not None:
+                made[CELLS] = first, total(self.of_cells(first), CELL)
         for table in self.options:
             first = self._first_to_merge(rows_state(table), [table], whole)
             if first is not None:
@@ -235,6 +264,13 @@ class KeptRules:
                 if isinstance(rule.way, PairSearch):
                     counted = PairChange(rule.way, self.rows(table), mine.frame, mine.count).counted()
                     yield counted.select(F.lit(rule.number).alias("rule"), "added", "removed")
+
+    def found_inclusions(self, moves: Mapping[str, TableMoves], before: KeptRules) -> FoundAndChange:
+        """The found inclusions after a batch, and what it did to them. These are the states after it."""
+        if before.found is None or not moves:
+            return before.found, RuleChange()
+        frames, many = {name: moved.frame for name, moved in moves.items()}, any(m.many for m in moves.values())
+        return before.found.updated(before.of_cells(), frames, self._current(), many=many)
 
     # --- lists ----------------------------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ from holdfast.errors import HoldfastError, NotAvailable
 from holdfast.rulebook import Rulebook
 from holdfast.rulebook.outbox import VIOLATIONS
 from holdfast.rulebook.publish import VersionEvents, events_of
+from holdfast.rulebook.rule_reader import holding_rules
 from holdfast.rulebook.state import BookState
 from holdfast.rules.bind import table_of
 from holdfast.rules.rule import Rule
@@ -144,10 +145,8 @@ class SparkReader:
         return found if limit is None else found.limit(limit)
 
     def rules(self, kind: str | None = None) -> RuleSet:
-        """The checked rules that hold now, all or of one kind."""
-        holding = [e.value for e, n in zip(self.entries, self._facts.counts, strict=True) if not n]
-        rules = RuleSet.from_rules(holding)
-        return rules if kind is None else rules.of(kind)
+        """The rules that hold now, all or of one kind: found inclusions, and given rules without violations."""
+        return holding_rules(self, kind)
 
     def given(self, kind: str | None = None) -> RuleSet:
         """The checked rules, all or of one kind, whether they hold or not."""
@@ -159,7 +158,7 @@ class SparkReader:
         return self._state.chronicle.history()
 
     def rule_history(self) -> pa.Table:
-        """The rules that discovery added and removed: none on Spark."""
+        """The found inclusions that batches added and removed, with the value that decided."""
         return self._state.chronicle.rule_history()
 
     def best(self, most: int = 0) -> list[Any]:
@@ -187,8 +186,11 @@ class SparkReader:
         return self._state.chronicle.last_offsets(source)
 
     def found(self, kind: str | None = None) -> RuleSet:
-        """The rules that discovery found: none on Spark."""
-        return RuleSet.from_rules([])
+        """The found inclusions."""
+        if self._facts.found is None or kind not in (None, "ind"):
+            return RuleSet.from_rules([])
+        rules = self._facts.found.rules()
+        return rules if self._facts.options.named else rules.of_lone_table()
 
     def explain(self, rule: str | Rule, limit: int = 10) -> Explanation:
         """Which rows are worst, what they clash about, and which rows to remove, from the first violations."""

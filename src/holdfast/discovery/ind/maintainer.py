@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from holdfast.arrays import Arrays
 from holdfast.discovery.budget import Budget
 from holdfast.discovery.ind.cells import Cells
 from holdfast.discovery.ind.inclusions import Inclusions
 from holdfast.discovery.ind.runs import Runs
-from holdfast.discovery.ind.wide_inclusions import WideInclusions
+from holdfast.discovery.ind.wide_inclusions import CodeTuples, WideInclusions
 from holdfast.discovery.maintainer import RowChanges, Tables
 from holdfast.executors.executor import Cancelled, Executor
 from holdfast.rules.change import RuleChange
@@ -65,8 +67,7 @@ class IndMaintainer(_OfAllTables):
     def rules(self) -> RuleSet:
         if self.unfinished:  # nothing is known
             return RuleSet()
-        valid = self.inclusions.ruleset(self.inclusions.valid())
-        return RuleSet(valid.blocks, vacuous=self.inclusions.vacuous())
+        return self.inclusions.rules()
 
     def describe(self) -> str:
         return "" if self.unfinished else f"inclusions: {self.inclusions.values}"
@@ -87,7 +88,8 @@ class WideIndMaintainer(_OfAllTables):
     def begin(self, rows: Tables, budget: Budget) -> None:
         if self._unary.unfinished:
             raise Cancelled("inclusions of one column are not known")
-        self._wide.begin({name: table.codes() for name, table in rows.items()}, budget)
+        codes = {name: table.codes() for name, table in rows.items()}
+        self._wide.begin(CodeTuples(self._unary.inclusions, codes), budget)
         if budget.ended:
             self.unfinished = {"ind": budget.ended}
 
@@ -95,7 +97,9 @@ class WideIndMaintainer(_OfAllTables):
         after = {
             name: changes[name].codes_after() if name in changes else table.codes() for name, table in rows.items()
         }
-        return self._wide.update(after, self._unary.cells)
+        inclusions, cells = self._unary.inclusions, self._unary.cells
+        less, more = ({*np.unique(cells.attributes[side]).tolist()} for side in (cells.amounts < 0, cells.amounts > 0))
+        return self._wide.update(CodeTuples(inclusions, after), less, more, inclusions.shown)
 
     def rules(self) -> RuleSet:
         return self._wide.ruleset()
