@@ -103,8 +103,8 @@ def add_moves(files: StateFiles, effect: NetEffect) -> None:
 
 def is_due(files: StateFiles, tables: Iterable[str]) -> bool:
     """Whether so many moves wait that they should be added to the other states."""
-    waiting = [moves_state(table) for table in tables if moves_state(table) in files.states]
-    return any(len(files.states[name].pieces) >= MOST_WAITING or files.all_rows(name) > MANY for name in waiting)
+    waiting = [moves_state(table) for table in tables]
+    return any(len(files.states[name].pieces) > MOST_WAITING or files.all_rows(name) > MANY for name in waiting)
 
 
 def compact(files: StateFiles, rules: KeptRules, version: int, rows: Mapping[str, int], *, whole: bool = False) -> None:
@@ -118,5 +118,5 @@ def compact(files: StateFiles, rules: KeptRules, version: int, rows: Mapping[str
         files.replace(name, frame, version, keep=keep, rows=counts.get(name, -1) if keep else -1)
 
     together(files.spark, [partial(write, name, keep, frame) for name, (keep, frame) in merged.items()])
-    for table in rows:
-        files.states.pop(moves_state(table), None)
+    for name in map(moves_state, rows):
+        files.states[name] = replace(files.states[name], pieces=files.states[name].pieces[:1])

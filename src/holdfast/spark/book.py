@@ -27,7 +27,7 @@ from holdfast.spark.jobs import described
 from holdfast.spark.outbox import EVENTS, violation_events
 from holdfast.spark.place import DATA, PROBES, remove_unlisted, require_new, require_shared, root_of
 from holdfast.spark.reader import SparkReader
-from holdfast.spark.rows import rows_state
+from holdfast.spark.rows import moves_state, rows_state
 from holdfast.spark.session import current_session
 from holdfast.spark.state_files import FiledState, StateFiles
 from holdfast.store.directory import directory_at
@@ -212,7 +212,7 @@ class SparkRulebook(SparkReader):
         compact(files, replace(facts, files=files).rules, version, facts.rows)
         after = replace(facts, entries=entries, files=files, options=options, events=None)
         after.rules.write_states(version)
-        needed = after.rules.state_names() | {*map(rows_state, facts.tables)}
+        needed = after.rules.state_names() | {*map(rows_state, facts.tables), *map(moves_state, facts.tables)}
         states = {name: state for name, state in after.files.states.items() if name in needed}
         after = replace(after, files=StateFiles(after.files.spark, after.files.root, states))
         after = replace(after, counts=tuple(after.rules.counts()))

@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 
 from holdfast.errors import ChangeRefused, shown
 from holdfast.spark.listing import ID
-from holdfast.spark.rows import SparkRows, rows_state
+from holdfast.spark.rows import SparkRows, moves_state, rows_state
 from holdfast.spark.state_files import StateFiles
 from holdfast.table.options import TableOptions
 
@@ -25,6 +25,7 @@ def write_first_rows(
     for name, (frame, options) in tables.items():
         rows = SparkRows(files, name, options)
         files.append(rows_state(name), rows.first(frame), 0)
+        files.append(moves_state(name), rows.no_moves(), 0, rows=0)
         written = rows.current()
         if options.key:
             _require_key(rows, written)

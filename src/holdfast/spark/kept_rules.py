@@ -66,7 +66,7 @@ class KeptRules:
     found: FoundInclusions | None = None
 
     @cached_property
-    def _waiting(self) -> dict[str, DataFrame | None]:
+    def _waiting(self) -> dict[str, DataFrame]:
         return {}
 
     @cached_property
@@ -76,7 +76,7 @@ class KeptRules:
     def rows(self, table: str) -> SparkRows:
         return SparkRows(self.files, table, self.options[table])
 
-    def waiting(self, table: str) -> DataFrame | None:
+    def waiting(self, table: str) -> DataFrame:
         """The moves of a table that are not added to the states yet, read once."""
         if table not in self._waiting:
             self._waiting[table] = self.rows(table).waiting()
@@ -136,21 +136,19 @@ class KeptRules:
 
     def of_groups(self, groups: SharedGroups, first: int = 0) -> DataFrame:
         """The groups from the piece `first` on, with the moves that wait: signed, and not summed."""
-        parts = self._pieces(groups.name, first)
         moves = self.waiting(groups.left_side.table)
-        return union([*parts, *([change_of_groups(ends_of(groups, moves))] if moves is not None else [])])
+        return union([*self._pieces(groups.name, first), change_of_groups(ends_of(groups, moves))])
 
     def of_values(self, name: str, way: Inclusion, first: int = 0) -> DataFrame:
         """The values of a foreign key, likewise."""
         left, right = (self.waiting(table) for table in _tables(way))
-        parts = self._pieces(name, first)
-        return union([*parts, *([change_of_values(way, left, right)] if left is not None or right is not None else [])])
+        return union([*self._pieces(name, first), change_of_values(way, left, right)])
 
     def of_cells(self, first: int = 0) -> DataFrame:
         """The cells of the inclusions that are found, likewise."""
         assert self.found is not None
-        waiting = {name: moves for name in self.options if (moves := self.waiting(name)) is not None}
-        return union([*self._pieces(CELLS, first), *([self.found.change(waiting)] if waiting else [])])
+        waiting = {name: self.waiting(name) for name in self.options}
+        return union([*self._pieces(CELLS, first), self.found.change(waiting)])
 
     def _current(self) -> dict[str, DataFrame]:
         return {name: self.rows(name).current() for name in self.options}

@@ -58,10 +58,15 @@ class SparkRows:
         values = [F.col(f"c{i}").cast(spark_type(column)).alias(f"c{i}") for i, column in enumerate(columns)]
         return frame.select(*ids, *values, F.lit(0).cast("bigint").alias("v"), F.lit(1).alias("n"))
 
-    def waiting(self) -> DataFrame | None:
-        """The moves that are not added to the states yet; None if there are none."""
-        has_moves = moves_state(self.name) in self.files.states
-        return self.files.read(moves_state(self.name)) if has_moves else None
+    def no_moves(self) -> DataFrame:
+        """Moves of no row: the first piece. With it, every batch has the same plan, which Spark compiles once."""
+        ends = [f"{cell} as {end}_{cell}" for end in ("old", "new") for cell in cells(self.options.schema)]
+        flags = ["true as existed", "true as remains", "v", *ends, "false as bad", "false as drift", "v as moved"]
+        return self.files.read(rows_state(self.name)).where("false").selectExpr(*self.identity, *flags)
+
+    def waiting(self) -> DataFrame:
+        """The moves that are not added to the states yet."""
+        return self.files.read(moves_state(self.name))
 
     def current(self) -> DataFrame:
         """The images that count: with the columns `v`, cells, and the id if there is no key."""
@@ -71,11 +76,8 @@ class SparkRows:
         """The images with n > 0 or with n < 0; of the latter, the first piece has none."""
         pieces = self.files.states[rows_state(self.name)].pieces
         chosen = self.files.read(rows_state(self.name), pieces if added else pieces[1:])
-        images = [chosen.where("n > 0" if added else "n < 0").select(*self.columns, "v")]
-        moves = self.waiting()
-        if moves is not None:
-            images.append(self._ends(moves, after=added))
-        return union(images)
+        images = chosen.where("n > 0" if added else "n < 0").select(*self.columns, "v")
+        return union([images, self._ends(self.waiting(), after=added)])
 
     def _ends(self, moves: DataFrame, *, after: bool) -> DataFrame:
         """The images of moved rows after the move, or before it."""
@@ -87,8 +89,6 @@ class SparkRows:
     def _counting(self, images: DataFrame) -> DataFrame:
         """The images that none takes back."""
         taken = self.files.added_rows(rows_state(self.name)) + self.files.all_rows(moves_state(self.name))
-        if not taken:
-            return images
         names = [f"gone{i}" for i in range(len(self.identity) + 1)]
         gone = self._images(added=False).select(*self.identity, "v").toDF(*names)
         return images.join(
@@ -116,10 +116,7 @@ class SparkRows:
         pieces = self.files.states[rows_state(self.name)].pieces[1:]
         images = [self.files.read(rows_state(self.name), pieces)] if pieces else []
         moves = self.waiting()
-        if moves is not None:
-            images += [
-                self._ends(moves, after=after).select("*", F.lit(1 if after else -1).alias("n"))
-                for after in (True, False)
-            ]
+        for after, n in ((True, 1), (False, -1)):
+            images.append(self._ends(moves, after=after).select("*", F.lit(n).alias("n")))
         summed = union(images).groupBy(*self.columns, "v").agg(F.sum("n").cast("int").alias("n"))
         return summed.where("n != 0")

@@ -99,8 +99,8 @@ class StateFiles:
         return sum(max(0, piece.rows) for piece in self.states[name].pieces[1:])
 
     def all_rows(self, name: str) -> int:
-        """The number of rows in all pieces, as far as they were counted; 0 if there is no such state."""
-        return sum(max(0, piece.rows) for piece in self.states[name].pieces) if name in self.states else 0
+        """The number of rows in all pieces, as far as they were counted."""
+        return sum(max(0, piece.rows) for piece in self.states[name].pieces)
 
     def add(self, name: str, piece: Piece, frame: DataFrame) -> None:
         """Adds a piece that was written already, with the columns of this frame."""
