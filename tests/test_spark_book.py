@@ -130,12 +130,20 @@ def _follows(spark, case, *, keyed: bool, state: str | None) -> None:
     try:
         frames = {n: in_spark(spark, laws.to_table(t.schema, t.base), partitions) for n, t in told.items()}
         key = ID if keyed else None
-        book = hf.Rulebook.create(place / "book", frames, key=key, rules=entries, on="spark", state=state)
+        outbox = partitions % 2 == 0
+        made = {"rules": entries, "on": "spark", "state": state, "outbox": outbox}
+        book = hf.Rulebook.create(place / "book", frames, key=key, **made)
         rows = {name: t.base for name, t in told.items()}
-        before = {e.id: expected(e, rows) for e in entries}
+        before, started = {e.id: expected(e, rows) for e in entries}, {name: list(some) for name, some in rows.items()}
         assert {e.id: book.count_violations(e.id) for e in entries} == {i: len(v) for i, v in before.items()}
         for step, changes in enumerate(batches_of(spark, told, rows, partitions, with_frames)):
+            ended = {name: list(some) for name, some in rows.items()}
             out = book.apply(changes)
+            if outbox and keyed:
+                sinks_get_the_groups(
+                    book, entries, (started, before), (ended, {e.id: expected(e, rows) for e in entries})
+                )
+            started = ended
             before = {e.id: agrees(book, out, e, before[e.id], expected(e, rows), keyed) for e in entries}
             if step == 0:
                 book.close()
@@ -160,6 +168,37 @@ def batches_of(spark, told, rows, partitions: int, with_frames: bool) -> Iterato
                 changes.append(as_frames(spark, change, partitions) if with_frames else change)
                 rows[name] = t.states[step]
         yield changes
+
+
+def sinks_get_the_groups(book, entries, before, now) -> None:
+    """How many violations of a key or dependency were added and removed, by group."""
+    frames = book.table_events(book.version)
+    told = (
+        [tuple(r) for r in frames["groups"].select("rule_id", "change", "count").collect()]
+        if "groups" in frames
+        else []
+    )
+    sides = (("removed", before, now), ("added", now, before))
+    for entry in entries:
+        if isinstance(entry.value, Key | Fd):
+            left, made = sorted(entry.value.columns if isinstance(entry.value, Key) else entry.value.left), []
+            for change, (rows, some), (_, others) in sides:
+                pairs = {*some[entry.id]} - {*others[entry.id]}
+                made += [(entry.id, change, n) for n in by_group(rows["left"], left, pairs)]
+            assert sorted(event for event in told if event[0] == entry.id) == sorted(made), entry
+
+
+def by_group(rows, left: list[str], pairs) -> list[int]:
+    """The number of pairs in each group of rows with the same left side."""
+    by_id, groups = {row[ID]: row for row in rows}, []
+    for t, _ in pairs:
+        values = [by_id[t][name] for name in left]
+        mine = next((g for g in groups if all(naive.same(a, b) for a, b in zip(g[0], values, strict=True))), None)
+        if mine is None:
+            groups.append([values, 1])
+        else:
+            mine[1] += 1
+    return [n for _, n in groups]
 
 
 def listed_or_counted(frame, keyed: bool):

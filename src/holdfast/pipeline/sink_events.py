@@ -77,16 +77,14 @@ class SinkEvents:
     def _on_spark(self) -> bool:
         return not isinstance(self._book, Rulebook)
 
-    @property
-    def violations_on_spark(self) -> DataFrame | None:
-        """The violations of a rulebook on Spark, which need not pass through this process; None if there are none."""
-        frame = self._book.violation_events(self.version) if self._on_spark else None
-        if frame is None:
-            return None
-        from pyspark.sql.functions import lit
+    def frames_on_spark(self) -> Iterator[tuple[str, DataFrame]]:
+        """The tables of a rulebook on Spark that need not pass through this process, by name."""
+        if self._on_spark:
+            from pyspark.sql.functions import lit
 
-        columns = self._version_columns() | {"version": lit(self.version).cast("bigint")}
-        return frame.select(*(lit(value).alias(name) for name, value in columns.items()), *frame.columns)
+            columns = self._version_columns() | {"version": lit(self.version).cast("bigint")}
+            for name, frame in self._book.table_events(self.version, self._mask.hides).items():
+                yield name, frame.select(*(lit(value).alias(c) for c, value in columns.items()), *frame.columns)
 
 
 def _row_names(event: dict[str, Any]) -> dict[str, str]:

@@ -52,10 +52,8 @@ class ParquetWriter:
             out = pa.BufferOutputStream()
             pa.parquet.write_table(table.drop_columns(["version"]), out)
             self._replace(f"{name}/version={events.version}", out.getvalue())
-        frame = events.violations_on_spark
-        if frame is not None:
-            place = f"{self._path}/{VIOLATIONS}/version={events.version}"
-            frame.drop("version").write.mode("overwrite").parquet(place)
+        for name, frame in events.frames_on_spark():
+            frame.drop("version").write.mode("overwrite").parquet(f"{self._path}/{name}/version={events.version}")
 
     def _replace(self, folder: str, data: pa.Buffer) -> None:
         directory = directory_at(self._path)
@@ -92,9 +90,7 @@ def _frames(events: SinkEvents, spark: SparkSession) -> Iterator[tuple[str, Data
     """The tables of a version as DataFrames."""
     for name, table in events.nonempty_tables():
         yield name, spark.createDataFrame(table)
-    violations = events.violations_on_spark
-    if violations is not None:
-        yield VIOLATIONS, violations
+    yield from events.frames_on_spark()
 
 
 @dataclass(frozen=True)

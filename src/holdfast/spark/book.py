@@ -16,7 +16,7 @@ from holdfast.rulebook.state import BookState
 from holdfast.rules.change import RuleChange
 from holdfast.rules.rule import Rule
 from holdfast.rules.rulefile import RuleEntry, as_entry
-from holdfast.spark.batch import NetEffect, add_moves, compact, is_due, net_effect
+from holdfast.spark.batch import add_moves, compact, is_due, net_effect
 from holdfast.spark.batch_listing import SparkBatchViolations
 from holdfast.spark.events import SparkChanges
 from holdfast.spark.facts import BookFacts, folders_in
@@ -24,12 +24,12 @@ from holdfast.spark.first_rows import write_first_rows
 from holdfast.spark.found_inclusions import FoundInclusions, require_inclusions
 from holdfast.spark.frames import frames_of, settled
 from holdfast.spark.jobs import described
-from holdfast.spark.outbox import EVENTS, violation_events
+from holdfast.spark.outbox import Outbox
 from holdfast.spark.place import DATA, PROBES, remove_unlisted, require_new, require_shared, root_of
 from holdfast.spark.reader import SparkReader
 from holdfast.spark.rows import moves_state, rows_state
 from holdfast.spark.session import current_session
-from holdfast.spark.state_files import FiledState, StateFiles
+from holdfast.spark.state_files import StateFiles
 from holdfast.store.directory import directory_at
 from holdfast.store.log import Log
 from holdfast.store.marks import Marks
@@ -135,16 +135,19 @@ class SparkRulebook(SparkReader):
         before, version = self._facts, self.version + 1
         with discreet(bool(self.masked)):
             effect = net_effect(change, before.rules, before.next_ids, version, quarantine=batch.quarantine)
-        with described(before.files.spark, "violations added and removed"):
-            counted = before.rules.added_and_removed(effect.moves)
-        files = before.files.copy()
+        files, outbox = before.files.copy(), Outbox(before.files, version)
         add_moves(files, effect)
+        with described(before.files.spark, _in_words(before.entries)):
+            groups = before.rules.changed_groups(effect.moves)
+            groups = outbox.keep_groups(groups) if before.options.outbox and groups is not None else groups
+            counted = before.rules.added_and_removed(effect.moves, groups)
+            if before.options.outbox:
+                outbox.keep_violations(before.rules, before.entries, effect.moves, counted)
         after = replace(before, files=files, next_ids=before.next_ids | effect.next_ids)
         rows = {n: before.rows[n] + c["inserted"] - c["deleted"] for n, c in effect.rows.items()}
         counts = [n + counted.get(i, (0, 0))[0] - counted.get(i, (0, 0))[1] for i, n in enumerate(before.counts)]
         found, changed_rules = after.rules.found_inclusions(effect.moves, before.rules)
-        after = replace(after, rows=before.rows | rows, counts=tuple(counts), found=found)
-        after = replace(after, events=self._write_events(files, effect, counted, version))
+        after = replace(after, rows=before.rows | rows, counts=tuple(counts), found=found, events=outbox.states)
         if is_due(files, after.tables):
             compact(files, after.rules, version, after.rows)
         quarantined = [*batch.bad, *effect.bad]
@@ -171,20 +174,6 @@ class SparkRulebook(SparkReader):
         change = change if self._facts.options.named else change.of_lone_table()
         return RuleUpdate({}, {name: change if i == 0 else RuleChange() for i, name in enumerate(tables)})
 
-    def _write_events(
-        self, files: StateFiles, effect: NetEffect, counted: dict[int, tuple[int, int]], version: int
-    ) -> FiledState | None:
-        """Writes the events of a batch for sinks, if there are sinks and events."""
-        before = self._facts
-        if not before.options.outbox:
-            return None
-        events = violation_events(before.rules, before.entries, effect.moves, counted)
-        if events is None:
-            return None
-        scratch = StateFiles(files.spark, files.root)
-        scratch.append(EVENTS, events, version)
-        return scratch.states[EVENTS]
-
     def alter(
         self,
         *,
@@ -210,7 +199,7 @@ class SparkRulebook(SparkReader):
             options = replace(options, outbox=outbox)
         files = facts.files.copy()
         compact(files, replace(facts, files=files).rules, version, facts.rows)
-        after = replace(facts, entries=entries, files=files, options=options, events=None)
+        after = replace(facts, entries=entries, files=files, options=options, events={})
         after.rules.write_states(version)
         needed = after.rules.state_names() | {*map(rows_state, facts.tables), *map(moves_state, facts.tables)}
         states = {name: state for name, state in after.files.states.items() if name in needed}
@@ -226,7 +215,7 @@ class SparkRulebook(SparkReader):
         """Merges the files of each state into one, in a version of its own; returns that version. O(rows)."""
         self._require_writable()
         version = self.version + 1
-        after = replace(self._facts, files=self._facts.files.copy(), events=None)
+        after = replace(self._facts, files=self._facts.files.copy(), events={})
         compact(after.files, after.rules, version, after.rows, whole=True)
         record = after.record(BatchInfo("", "holdfast"), version, {}, {}) | {"batch": None}
         self._publish(after, Step({}, record))
@@ -303,3 +292,9 @@ class SparkRulebook(SparkReader):
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _in_words(entries: Sequence[RuleEntry]) -> str:
+    """What the jobs of a batch do, for people who look at Spark's own pages."""
+    texts = [entry.rule for entry in entries[:3]] + ([f"{len(entries) - 3} more"] if len(entries) > 3 else [])
+    return f"{', '.join(texts)}: touched groups, violations added and removed"

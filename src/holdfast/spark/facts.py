@@ -33,7 +33,7 @@ class BookFacts:
     rows: dict[str, int]
     next_ids: dict[str, int] = field(default_factory=dict)
     counts: tuple[int, ...] = ()
-    events: FiledState | None = None
+    events: Mapping[str, FiledState] = field(default_factory=dict)
     found: FoundInclusions | None = None
 
     @property
@@ -51,7 +51,7 @@ class BookFacts:
     def to_meta(self) -> Record:
         """For the manifest."""
         numbers = {"rows": self.rows, "next_ids": self.next_ids, "counts": list(self.counts)}
-        events = None if self.events is None else self.events.to_json()
+        events = {name: state.to_json() for name, state in self.events.items()}
         found = None if self.found is None else self.found.to_json()
         return {
             "tables": {name: table.to_json() for name, table in self.tables.items()},
@@ -82,7 +82,7 @@ class BookFacts:
             here["rows"],
             here["next_ids"],
             tuple(here["counts"]),
-            None if here.get("events") is None else FiledState.from_json(here["events"]),
+            {name: FiledState.from_json(state) for name, state in here["events"].items()},
             found,
         )
 
@@ -108,5 +108,5 @@ class BookFacts:
 def folders_in(meta: Record) -> set[str]:
     """The folders that the manifest of a version lists."""
     here = meta[SPARK]
-    states = [*here["states"].values(), *([here["events"]] if here.get("events") else [])]
+    states = [*here["states"].values(), *here["events"].values()]
     return {piece["folder"] for state in states for piece in state["pieces"]}

@@ -219,10 +219,14 @@ class KeptRules:
 
     # --- a batch --------------------------------------------------------------------------------------------
 
-    def added_and_removed(self, moves: Mapping[str, TableMoves]) -> dict[int, tuple[int, int]]:
+    def added_and_removed(
+        self, moves: Mapping[str, TableMoves], groups: DataFrame | None = None
+    ) -> dict[int, tuple[int, int]]:
         """How many violations of each rule a batch adds and removes. One query for all rules; these are the states
-        before the batch."""
-        parts = [*self._of_agreements(moves), *self._of_inclusions(moves), *self._of_others(moves)]
+        before the batch. `groups`: what `changed_groups` gave, if it is in a file already."""
+        groups = self.changed_groups(moves) if groups is None else groups
+        parts = [] if groups is None else [groups.drop("X")]
+        parts += [*self._of_inclusions(moves), *self._of_others(moves)]
         totals = (F.sum(name).alias(name) for name in ("added", "removed"))
         rows = union(parts).groupBy("rule").agg(*totals).collect() if parts else []
         told = {row["rule"]: (int(row["added"]), int(row["removed"])) for row in rows}
@@ -230,7 +234,9 @@ class KeptRules:
             told |= {number: told[numbers[0]] for number in numbers if numbers[0] in told}
         return told
 
-    def _of_agreements(self, moves: Mapping[str, TableMoves]) -> Iterator[DataFrame]:
+    def changed_groups(self, moves: Mapping[str, TableMoves]) -> DataFrame | None:
+        """(rule, X, added, removed), not summed: what a batch does to the groups of keys and dependencies. None if it
+        can do nothing to them."""
         given, ends = [], []
         for groups in self.groups:
             mine = moves.get(groups.left_side.table)
@@ -238,8 +244,7 @@ class KeptRules:
                 moved = ends_of(groups, mine.frame)
                 given.append(partners(groups, self.of_groups(groups), moved, mine.many))
                 ends.append(both_ends(groups, moved))
-        if given:
-            yield from count_pairs(union(given), union(ends))
+        return count_pairs(union(given), union(ends)) if given else None
 
     def _of_inclusions(self, moves: Mapping[str, TableMoves]) -> Iterator[DataFrame]:
         parts = []

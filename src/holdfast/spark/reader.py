@@ -20,7 +20,8 @@ from holdfast.rules.ruleset import RuleSet
 from holdfast.spark.explain import explained
 from holdfast.spark.facts import BookFacts
 from holdfast.spark.frames import named
-from holdfast.spark.outbox import EVENTS
+from holdfast.spark.outbox import GROUPS, Hides, group_events, kept_events
+from holdfast.spark.outbox import VIOLATIONS as LISTED
 from holdfast.spark.state_files import StateFiles
 from holdfast.store.directory import LocalDirectory
 from holdfast.store.log import Record
@@ -205,20 +206,22 @@ class SparkReader:
         return max(1, self._store.versions_with_change()[0])
 
     def events_of(self, version: int) -> VersionEvents:
-        """The events of a kept version for messages: at most a thousand violations. `violation_events` has all."""
+        """The events of a kept version for messages: at most a thousand violations. `table_events` has all."""
         events = events_of(self._store, version, has_outbox=self.has_outbox)
-        frame = self.violation_events(version)
+        frame = self.table_events(version).get(LISTED)
         if frame is None:
             return events
         listed = frame.orderBy("sequence").limit(_MOST_IN_MESSAGES).toArrow()
         return events._replace(violations=listed.select(VIOLATIONS.names).cast(VIOLATIONS))
 
-    def violation_events(self, version: int) -> DataFrame | None:
-        """The violations that a kept version added and removed, as sinks get them; None if there are none."""
+    def table_events(self, version: int, hides: Hides = lambda *_: False) -> dict[str, DataFrame]:
+        """What sinks get of a kept version: the violations that it added and removed, and the groups that they are in.
+        `hides` says which columns are masked: groups by these are left out."""
         facts = BookFacts.from_meta(self._store.manifest_of(version).meta, self._facts.files.session)
-        if facts.events is None:
-            return None
-        return StateFiles(facts.files.session, facts.files.root, {EVENTS: facts.events}).read(EVENTS)
+        made = {name: kept_events(facts.files, facts.events, name) for name in (LISTED, GROUPS)}
+        if made[GROUPS] is not None:
+            made[GROUPS] = group_events(made[GROUPS], facts.rules, facts.entries, hides)
+        return {name: frame for name, frame in made.items() if frame is not None}
 
     def versions(self) -> list[int]:
         """The versions that can be opened."""

@@ -9,7 +9,8 @@ group Y with value B. Its partners stay, or move too:
     move too    Violating pairs of moving rows before, after, and both: the last from the rows that move from X to Y.
 
 All keys and dependencies are counted by one query, and so are all foreign keys, because a small query costs Spark far
-more than the few rows in it. Its parts are (rule, added, removed), to be summed by rule. To be rows of one table,
+more than the few rows in it. Its parts are (rule, added, removed), to be summed by rule; those of keys and
+dependencies have their group X too. To be rows of one table,
 values become texts: exactly, and equal texts are equal values. Expressions are SQL text here: each operation on a
 column object is a message to the JVM, and there would be hundreds.
 """
@@ -143,9 +144,9 @@ def _as_text(schema: Schema, cell: str, end: str) -> str:
     return f"cast({f'unix_micros({end}{cell})' if is_timestamp else end + cell} as string)"
 
 
-def count_pairs(partners: DataFrame, ends: DataFrame) -> list[DataFrame]:
-    """(rule, added, removed) of keys and dependencies, from the partners and ends of all of them. Each is shuffled
-    once. An A that is null agrees with nothing."""
+def count_pairs(partners: DataFrame, ends: DataFrame) -> DataFrame:
+    """(rule, X, added, removed) of the touched groups of keys and dependencies, not summed, from the partners and ends
+    of all of them. Each is shuffled once. An A that is null agrees with nothing."""
     by_value = partners.repartition("rule", "X").groupBy("rule", "X", "A").agg(*(F.sum(n).alias(n) for n in _NUMBERS))
     numbers = {
         "lost": (_times("leave", "stay"), f"{_times('leave', 'stay')} - {_times('to', 'stay')}"),
@@ -156,15 +157,16 @@ def count_pairs(partners: DataFrame, ends: DataFrame) -> list[DataFrame]:
     agreeing = [F.expr(f"sum(case when A is not null then {few} end) as {name}") for name, (_, few) in numbers.items()]
     by_group = by_value.groupBy("rule", "X").agg(*(F.sum(n).alias(n) for n in _NUMBERS), *agreeing)
     lost, gained, before, after = (f"({all_} - coalesce({name}, 0))" for name, (all_, _) in numbers.items())
-    return [by_group.selectExpr(*_told(f"2 * {gained} + {after}", f"2 * {lost} + {before}")), _kept(ends)]
+    told = by_group.selectExpr("rule", "X", *_told(f"2 * {gained} + {after}", f"2 * {lost} + {before}"))
+    return told.unionByName(_kept(ends))
 
 
 def _told(added: str, removed: str) -> list[str]:
-    return ["rule", f"cast({added} as decimal(38,0)) as added", f"cast({removed} as decimal(38,0)) as removed"]
+    return [f"cast({added} as decimal(38,0)) as added", f"cast({removed} as decimal(38,0)) as removed"]
 
 
 def _kept(ends: DataFrame) -> DataFrame:
-    """(rule, added, removed), negative: the pairs of moving rows that disagree before and after."""
+    """(rule, X, added, removed), negative: the pairs of moving rows that disagree before, in X, and after, in Y."""
     counted = ends.repartition("rule", "X", "Y").groupBy("rule", "X", "Y", "A", "B").agg(F.count("*").alias("m"))
 
     def others(*columns: str) -> str:
@@ -173,8 +175,15 @@ def _kept(ends: DataFrame) -> DataFrame:
     several = counted.selectExpr("*", f"{others()} as others").where("others > 0")
     known = several.selectExpr("*", f"{others('A')} as agreed", f"{others('B')} as agree")
     pairs = "others - if(A is null, 0, agreed) - if(B is null, 0, agree) + if(A is null or B is null, 0, m - 1)"
-    both = f"-{_decimal('m')} * {_decimal(f'({pairs})')}"
-    return known.selectExpr(*_told(both, both))
+    both = f"cast(-{_decimal('m')} * {_decimal(f'({pairs})')} as decimal(38,0))"
+    zero = "cast(0 as decimal(38,0))"
+    ends_of_pairs = (("X", zero, both), ("Y", both, zero))
+    return known.selectExpr(
+        _inline(
+            f"named_struct('rule', rule, 'X', {x}, 'added', {added}, 'removed', {removed})"
+            for x, added, removed in ends_of_pairs
+        )
+    )
 
 
 def _decimal(number: str) -> str:
@@ -268,7 +277,7 @@ def count_values(every: DataFrame) -> DataFrame:
         F.max("before").alias("was"),
         F.max("after").alias("is"),
     )
-    return ended.selectExpr(*_told("if(is and not was, m, 0)", "if(was and not is, m, 0)"))
+    return ended.selectExpr("rule", *_told("if(is and not was, m, 0)", "if(was and not is, m, 0)"))
 
 
 # --- rules about single rows ----------------------------------------------------------------------------------
