@@ -44,10 +44,10 @@ class Meter:
         no_quantiles = context._gateway.new_array(context._jvm.double, 0)
         stages = context._jsc.sc().statusStore().stageList(None, False, False, no_quantiles, None)
         newest = self._last
-        for i in range(stages.size()):  # the newest stage comes first
+        for i in range(stages.size()):
             stage = stages.apply(i)
             if stage.stageId() <= self._last:
-                break
+                continue
             self._tasks += stage.executorCpuTime() / 1e9
             self.shuffled += stage.shuffleWriteBytes()
             newest = max(newest, stage.stageId())

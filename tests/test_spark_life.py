@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from unittest.mock import patch
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -12,7 +13,9 @@ import holdfast as hf
 from holdfast.cli.main import status_of
 from holdfast.rules.rulefile import RuleEntry
 from holdfast.spark import groups
+from holdfast.spark import stage_progress as progress
 from holdfast.spark.events import FrameFeed
+from holdfast.spark.jobs import described
 from holdfast.store.disk import Disk
 from holdfast.table.change import read_feed
 
@@ -254,3 +257,16 @@ def test_the_commands(spark, tmp_path, capsys):
     assert status_of(["apply", book, str(tmp_path / "change.parquet"), "--on", "process"]) == 2
     assert "kept on Spark" in capsys.readouterr().err
     assert spark.range(2).count() == 2  # the session of the tests is used, and left alone
+
+
+def test_progress_comes_from_the_status_of_stages(spark):
+    """Jobs run until one is seen; what is reported are words, and tasks that are done of those that there are."""
+    reports: list[tuple[str, int, int]] = []
+    with patch.object(progress, "_SECONDS", 0.01), progress.stage_progress(spark, lambda *told: reports.append(told)):
+        for _ in range(200):
+            with described(spark, "zip -> city"):
+                spark.range(0, 2_000_000, 1, 4).selectExpr("sum(hash(id))").collect()
+            if reports:
+                break
+    work, done, tasks = reports[0]
+    assert work == "zip -> city" and 0 <= done <= tasks and tasks > 0

@@ -65,8 +65,9 @@ def check_command(
         if goes_to_spark(tables, on):
             tables = stack.enter_context(frames_of(files, master, remote))
             options |= {"on": "spark", "types": None}
-        progress = stack.enter_context(progress_bar("checking"))
-        found = check(tables, wanted, nulls=nulls, progress=progress, **options)
+        else:
+            options["progress"] = stack.enter_context(progress_bar("checking"))
+        found = check(tables, wanted, nulls=nulls, **options)
         results = [_result(found, entry, listed(limit, format)) for entry in found.entries]
     print_results(results, format, files, safe_cells)
     broken = [entry for entry in found.entries if exceeds_tolerance(entry, found.count(entry.id), _rows(found, entry))]

@@ -10,7 +10,7 @@ from glob import has_magic
 from pathlib import Path
 from typing import Any
 
-from holdfast.cli.progress import announce
+from holdfast.cli.progress import announce, stage_bar
 from holdfast.errors import HoldfastError
 from holdfast.places import FILES_GO_ABOVE, PLACES, parquet_rows
 from holdfast.rulebook import Rulebook
@@ -57,11 +57,12 @@ def places_of(files: Sequence[str]) -> dict[str, str]:
 def session(master: str | None, remote: str | None) -> Iterator[Any]:
     """The Spark session of a command: the running one, or a new one."""
     from holdfast.spark.session import running
+    from holdfast.spark.stage_progress import stage_progress
 
     if master and remote:
         raise HoldfastError("--master starts Spark, --remote uses one that runs: give one of them")
     announce()
-    with running(master, remote=remote) as spark:
+    with running(master, remote=remote) as spark, stage_bar() as report, stage_progress(spark, report):
         yield spark
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from rich.markup import escape
@@ -50,6 +50,21 @@ def announce() -> None:
             flush=True,
         )
     distinct(none(1))
+
+
+@contextmanager
+def stage_bar() -> Iterator[Callable[[str, int, int], None]]:
+    """A bar for jobs of Spark: what is being done, and how many tasks of the running stages are done. Shows nothing if
+    stderr is not a terminal."""
+    columns = (TextColumn("Spark: {task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("tasks"))
+    console = Console(stderr=True)
+    with Bar(*columns, TimeElapsedColumn(), console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task("starting", total=None)
+
+        def show(work: str, done: int, tasks: int) -> None:
+            bar.update(task, description=escape(plain_text(work)), completed=done, total=tasks)
+
+        yield show
 
 
 @contextmanager

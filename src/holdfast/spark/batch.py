@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from holdfast.spark.events import Events, SparkChanges, events_by_table
-from holdfast.spark.jobs import together
+from holdfast.spark.jobs import described, together
 from holdfast.spark.kept_rules import KeptRules, TableMoves
 from holdfast.spark.moves import Net, good_events
 from holdfast.spark.rows import MANY, SparkRows, moves_state, rows_state
@@ -72,13 +72,15 @@ class _TableEffect:
 
     def add(self, events: Events, first_id: int, *, quarantine: bool) -> None:
         given = events.frame if events.fixed else self._filed("events", events.frame)
-        many = given.count() > MANY
+        with described(self.scratch.spark, f"{self.rows.name}: count the changes"):
+            many = given.count() > MANY
         net, name = Net(self.rows), self.rows.name
         while True:
             settled = net.settled(given, many)
             piece = self.scratch.write(moves_state(name), net.moves(settled, first_id, self.version), self.version)
             moves = self.scratch.read(moves_state(name), [piece])
-            summary = net.summary(moves)
+            with described(self.scratch.spark, f"{name}: count the moved rows"):
+                summary = net.summary(moves)
             if not summary.bad:
                 break
             settled = self._filed("settled", settled)

@@ -5,33 +5,28 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import TYPE_CHECKING, Any, Self
 
 from holdfast.errors import HoldfastError, NotAvailable, StoreError, discreet
-from holdfast.rulebook.batch import NO_ROWS, BatchInfo, require_batch, rule_log
-from holdfast.rulebook.discovered import RuleUpdate
+from holdfast.rulebook.batch import NO_ROWS, BatchInfo, require_batch
 from holdfast.rulebook.options import BookOptions, Creation, require_entries, require_mask
 from holdfast.rulebook.outcome import Outcome
 from holdfast.rulebook.state import BookState
-from holdfast.rules.change import RuleChange
 from holdfast.rules.rule import Rule
 from holdfast.rules.rulefile import RuleEntry, as_entry
-from holdfast.spark.batch import add_moves, compact, is_due, net_effect
-from holdfast.spark.batch_listing import SparkBatchViolations
+from holdfast.spark.batch import compact, net_effect
 from holdfast.spark.events import SparkChanges
 from holdfast.spark.facts import BookFacts, folders_in
 from holdfast.spark.first_rows import write_first_rows
 from holdfast.spark.found_inclusions import FoundInclusions, require_inclusions
 from holdfast.spark.frames import frames_of, settled
-from holdfast.spark.jobs import described
-from holdfast.spark.outbox import Outbox
+from holdfast.spark.next_version import next_version
 from holdfast.spark.place import DATA, PROBES, remove_unlisted, require_new, require_shared, root_of
 from holdfast.spark.reader import SparkReader
 from holdfast.spark.rows import moves_state, rows_state
 from holdfast.spark.session import current_session
 from holdfast.spark.state_files import StateFiles
 from holdfast.store.directory import directory_at
-from holdfast.store.log import Log
 from holdfast.store.marks import Marks
 from holdfast.store.step import GROWING, Step
 from holdfast.store.store import Store
@@ -135,44 +130,9 @@ class SparkRulebook(SparkReader):
         before, version = self._facts, self.version + 1
         with discreet(bool(self.masked)):
             effect = net_effect(change, before.rules, before.next_ids, version, quarantine=batch.quarantine)
-        files, outbox = before.files.copy(), Outbox(before.files, version)
-        add_moves(files, effect)
-        with described(before.files.spark, _in_words(before.entries)):
-            groups = before.rules.changed_groups(effect.moves)
-            groups = outbox.keep_groups(groups) if before.options.outbox and groups is not None else groups
-            counted = before.rules.added_and_removed(effect.moves, groups)
-            if before.options.outbox:
-                outbox.keep_violations(before.rules, before.entries, effect.moves, counted)
-        after = replace(before, files=files, next_ids=before.next_ids | effect.next_ids)
-        rows = {n: before.rows[n] + c["inserted"] - c["deleted"] for n, c in effect.rows.items()}
-        counts = [n + counted.get(i, (0, 0))[0] - counted.get(i, (0, 0))[1] for i, n in enumerate(before.counts)]
-        found, changed_rules = after.rules.found_inclusions(effect.moves, before.rules)
-        after = replace(after, rows=before.rows | rows, counts=tuple(counts), found=found, events=outbox.states)
-        if is_due(files, after.tables):
-            compact(files, after.rules, version, after.rows)
-        quarantined = [*batch.bad, *effect.bad]
-        update = self._rule_update(changed_rules, effect.rows)
-        record = after.record(batch, version, effect.rows, counted)
-        record |= {"quarantined": len(quarantined), "drift": len(effect.drift), "rules": update.counts()}
-        logged = [{"version": version, "batch": number} | vars(row) for row in quarantined]
-        rule_changes = rule_log(update, record, lambda *_: [])
-        self._publish(after, Step({}, record, Log.delta(logged) if logged else None, rule_changes))
-        moves = effect.moves
-        told = SparkBatchViolations(before.names, counted, lambda rule, what: before.rules.changed(rule, what, moves))
-        return Outcome(
-            version,
-            number,
-            rules=update.change,
-            rows=effect.rows,
-            drift=effect.drift,
-            quarantined=quarantined,
-            violations=cast(Any, told),
-        )
-
-    def _rule_update(self, change: RuleChange, tables: Iterable[str]) -> RuleUpdate:
-        """The change of found inclusions, which history counts with the first changed table."""
-        change = change if self._facts.options.named else change.of_lone_table()
-        return RuleUpdate({}, {name: change if i == 0 else RuleChange() for i, name in enumerate(tables)})
+        facts, step, outcome = next_version(before, effect, batch, version)
+        self._publish(facts, step)
+        return outcome
 
     def alter(
         self,
@@ -292,9 +252,3 @@ class SparkRulebook(SparkReader):
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def _in_words(entries: Sequence[RuleEntry]) -> str:
-    """What the jobs of a batch do, for people who look at Spark's own pages."""
-    texts = [entry.rule for entry in entries[:3]] + ([f"{len(entries) - 3} more"] if len(entries) > 3 else [])
-    return f"{', '.join(texts)}: touched groups, violations added and removed"

@@ -21,6 +21,7 @@ from holdfast.spark.explain import explained
 from holdfast.spark.frames import frames_of, settled
 from holdfast.spark.groups import shared_groups, violations_of_groups
 from holdfast.spark.inclusion import Inclusion
+from holdfast.spark.jobs import described, rules_in_words
 from holdfast.spark.listing import ID, RowNames, violates, violations_of, with_violates, without_partner
 from holdfast.spark.pair_tasks import PairSearch
 from holdfast.spark.pair_tiles import TiledSearch
@@ -43,10 +44,13 @@ def count_all(rules: list[PlannedRule], tables: Tables, options: Mapping[str, Ta
     agreements = {rule.number: rule.way for rule in rules if isinstance(rule.way, Agreement)}
     shared = shared_groups(agreements, tables.__getitem__)
     grouped = [(groups, groups.that_repeat(tables[groups.left_side.table])) for groups in shared]
-    counts = violations_of_groups(grouped, _aggregates(rules, tables, options))
+    spark = next(iter(tables.values())).sparkSession
+    with described(spark, f"check {rules_in_words([str(rule.item.rule) for rule in rules])}"):
+        counts = violations_of_groups(grouped, _aggregates(rules, tables, options))
     for rule in rules:
         if isinstance(rule.way, PairSearch):
-            found = TiledSearch(rule.way, tables[rule.table]).counts().agg(F.sum("violations")).collect()
+            with described(spark, f"check {rule.item.rule}, pairs of rows"):
+                found = TiledSearch(rule.way, tables[rule.table]).counts().agg(F.sum("violations")).collect()
             counts[rule.number] = int(found[0][0] or 0)
     return [counts[rule.number] for rule in rules]
 

@@ -19,11 +19,42 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 _DESCRIPTION = "spark.job.description"
 _AT_A_TIME = 8
+_running: list[str] = []  # the descriptions of the work that runs, the newest last
+
+
+def running_work() -> str:
+    """What is being done, in words."""
+    return _running[-1] if _running else "reading"
+
+
+def rules_in_words(texts: Sequence[str]) -> str:
+    """The first rules of a query, for people who look at Spark's own pages.
+
+    >>> rules_in_words(["key(id)", "zip -> city", "zip -> state", "city -> state", "key(code)"])
+    'key(id), zip -> city, zip -> state and 2 more'
+    """
+    more = f" and {len(texts) - 3} more" if len(texts) > 3 else ""
+    return ", ".join(texts[:3]) + more
+
+
+@contextmanager
+def _noted(text: str) -> Iterator[None]:
+    _running.append(text)
+    try:
+        yield
+    finally:
+        _running.remove(text)
 
 
 @contextmanager
 def described(spark: SparkSession, text: str) -> Iterator[None]:
     """The jobs inside show this description (classic), or have it as a tag (Connect)."""
+    with _noted(text), _labelled(spark, text):
+        yield
+
+
+@contextmanager
+def _labelled(spark: SparkSession, text: str) -> Iterator[None]:
     if hasattr(spark, "_jsparkSession"):
         context = spark.sparkContext
         before = context.getLocalProperty(_DESCRIPTION)
