@@ -16,6 +16,7 @@ from holdfast.encoded_tables import EncodedTables
 from holdfast.errors import HoldfastError, shown
 from holdfast.executors.executor import Cancellation, Executor
 from holdfast.executors.threads import ThreadExecutor
+from holdfast.places import is_for_spark
 from holdfast.profile import Profile
 from holdfast.ranking.foreign_keys import MAX_MISSING, ForeignKey
 from holdfast.rules.plain import plain_within
@@ -46,6 +47,7 @@ def discover(
     time_budget: float | None = TIME_BUDGET,
     progress: Progress | None = None,
     executor: Executor | None = None,
+    on: str = "auto",
     **options: Unpack[DiscoverKeywords],
 ) -> Profile:
     """Finds all minimal rules that hold; `.best()` says which are worth reading, and why.
@@ -56,7 +58,8 @@ def discover(
     out (`plain`). `time_budget`: seconds, reading included, after which the result is what is proven until then;
     `complete` is false then, and `unfinished` and `limits` say what was not searched. Ctrl-C does the same. `progress`
     is called with what is being done and the share that is done. `executor`: where many rows are compared; threads of
-    this process by default.
+    this process by default. `on`: where the rows are, `process` or `spark` (for Spark DataFrames); `auto` decides by
+    their number. On Spark, only a sample of the rows comes to this process.
 
     >>> import pyarrow as pa
     >>> table = pa.table({"id": [1, 2, 3], "zip": [10115, 10115, 20095], "city": ["B", "B", "HH"]})
@@ -72,8 +75,24 @@ def discover(
         raise HoldfastError(f"minimal is 'implication' or, for rules that hold exactly, 'plain', not {shown(minimal)}")
     budget = Budget(time_budget, progress, divided=True)
     choices = Choices(**{name: value for name, value in options.items() if name in CHOICE_KEYWORDS})  # type: ignore[arg-type]
+    if is_for_spark(data, on):
+        return found_on_spark(budget, data, asked, choices)
     is_plain = minimal == "plain"
     return found_within(budget, lambda: EncodedTables.of(data, choices, budget), asked, executor, plain=is_plain)
+
+
+def found_on_spark(budget: Budget, data: Any, options: SearchOptions, choices: Choices) -> Profile:
+    """The rules of Spark DataFrames. They are proven on all rows, and ranked by a sample."""
+    from holdfast.spark.search import find_on_spark
+
+    found = find_on_spark(data, options, choices, budget)
+    rules = RuleSet.joined(found.rules)
+    rules = rules.of_lone_table() if found.sample.is_lone else rules
+    reasons = [str(budget.ended), f"not finished: {in_words(found.unfinished)}"] if found.unfinished else []
+    how = ("on Spark: a sample, then a search for pairs of rows that refute what holds there",)
+    searches = (tuple(found.finished), tuple(found.unfinished))
+    limits = (*options.limits, *reasons)
+    return Profile(rules.blocks, not found.unfinished, limits, how, found.vacuous, found.sample, options, *searches)
 
 
 def search(

@@ -32,6 +32,7 @@ class EncodedTables:
     rows: Mapping[str, Rows]
     dictionary: TextDictionary
     is_lone: bool
+    is_sample: bool = False  # these are some rows of larger tables: they rank rules, but do not prove any
     unread: tuple[str, ...] = ()  # tables that were not read because the time budget ran out
     _likely: list[list[ForeignKey]] = field(default_factory=list, repr=False)  # of `likely_keys`, once searched
 
@@ -48,7 +49,8 @@ class EncodedTables:
                 break
             budget.report("encoding values", done / len(settled))
             rows[name] = _rows_of(name, source, options, dictionary)
-        return cls(rows, dictionary, not isinstance(data, Mapping), tuple(name for name in settled if name not in rows))
+        unread = tuple(name for name in settled if name not in rows)
+        return cls(rows, dictionary, not isinstance(data, Mapping), unread=unread)
 
     @property
     def schemas(self) -> dict[str, Schema]:
@@ -56,6 +58,8 @@ class EncodedTables:
 
     def row_rules(self, nulls: str, max_error: float, *, ranges: bool = False, budget: Budget | None = None) -> RuleSet:
         """Rules about single rows of each table. If the budget runs out, it gets a note."""
+        if self.is_sample:
+            return RuleSet()
         rules = RuleSet.joined(
             rules_of_rows(table.schema, table.codes(), nulls, max_error, ranges=ranges, table=name, budget=budget)
             for name, table in self.rows.items()
@@ -101,7 +105,7 @@ class EncodedTables:
 
     def keys_within(self, budget: Budget | None = None, inclusions: Inclusions | None = None) -> list[ForeignKey]:
         """The likely keys, if they are found within the budget. They are searched once."""
-        if self._likely or len(self.rows) < 2:
+        if self._likely or len(self.rows) < 2 or self.is_sample:
             return self._likely[0] if self._likely else []
         keys = self.foreign_keys(inclusions, budget=budget)
         if budget is None or budget.ended is None:

@@ -116,6 +116,17 @@ def changed_attributes(change: DataFrame) -> tuple[set[int], set[int]]:
     return {row["attribute"] for row in rows if row["less"]}, {row["attribute"] for row in rows if row["more"]}
 
 
+def common_values(cells: DataFrame) -> list[tuple[int, int, int]]:
+    """(A, B, n) for attributes A < B: the sum, over the values that both have, of the smaller count."""
+    by_value = _aggregated(cells, _VALUE, ["collect_list(struct(attribute, n)) as owners"]).where("size(owners) > 1")
+    pairs = (
+        "explode(flatten(transform(owners, a -> transform(filter(owners, b -> b.attribute > a.attribute), "
+        "b -> struct(a.attribute as a, b.attribute as b, least(a.n, b.n) as n))))) as pair"
+    )
+    shared = _aggregated(by_value.selectExpr(pairs).select("pair.*"), ["a", "b"], ["sum(n) as n"])
+    return [(row["a"], row["b"], row["n"]) for row in shared.collect()]
+
+
 def _aggregated(frame: DataFrame, by: list[str], numbers: list[str]) -> DataFrame:
     return frame.groupBy(by).agg(*(F.expr(number) for number in numbers))
 

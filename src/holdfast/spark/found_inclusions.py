@@ -45,7 +45,12 @@ def require_inclusions(search: SearchOptions) -> None:
             f"on Spark, this version finds inclusions and checks given rules; it does not find rules of the kinds "
             f"{', '.join(others)} yet (kinds=['ind'], or on='process')"
         )
-    if search.kinds and search.compare == "text":
+    require_typed(search)
+
+
+def require_typed(search: SearchOptions) -> None:
+    """Raises an error if inclusions are to compare values as text."""
+    if "ind" in search.kinds and search.compare == "text":
         raise NotAvailable("on Spark, inclusions compare values by kind (compare='typed'), not as text")
 
 

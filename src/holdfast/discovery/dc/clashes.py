@@ -84,14 +84,16 @@ class Clashes:
         """Two rows that satisfy all of the weak atoms, or None. With `new`, only pairs with an inserted row can. Sorts
         each column once; then O(rows) for up to two comparisons besides equalities, and log(rows) times as much for
         each further one."""
-        conjunction = self._conjunction(atoms)
-        equal = [i for i, op in conjunction if op is Op.EQ]
-        rest = [(i, op) for i, op in conjunction if op is not Op.EQ]
         if new and not self._lead:
             return None
         if new and self.compare_new:
             return self._compared(atoms)
-        return self._within([self._operands[i] for i in equal], rest, new)
+        return self.satisfying(self._conjunction(atoms), new=new)
+
+    def satisfying(self, terms: Sequence[Term], *, new: bool = False) -> Pair | None:
+        """Two rows that satisfy all of these comparisons, or None."""
+        rest = [(i, op) for i, op in terms if op is not Op.EQ]
+        return self._within([self._operands[i] for i, op in terms if op is Op.EQ], rest, new)
 
     def _within(self, keys: Keys, rest: Sequence[Term], new: bool, only: Roles | None = None) -> Pair | None:
         """A pair of rows with equal keys, in the roles that `only` allows."""

@@ -42,7 +42,7 @@ LESS, GREATER, DIFFERENT, UNKNOWN = 1, 2, 3, 4  # the meanings of a bit
 _SAYS: dict[int, Callable[[Codes, Codes], Flags]] = {LESS: np.less, GREATER: np.greater, DIFFERENT: np.not_equal}
 _NEITHER, _BOTH = 0b0001, 0b1000  # truth tables of two bits
 _FIRST, _SECOND = 0b1010, 0b1100  # one bit is set, whatever the other
-_CROSSED = ("numbers", "text", "dates")
+CROSSED = ("numbers", "text", "dates")
 
 
 class Derived(NamedTuple):
@@ -214,7 +214,7 @@ def cross_pairs(
     """The pairs of different columns that are compared: the given ones, or the at most eight pairs with most common
     values, from 30 % of the rows on. O(columns x values)."""
     if not isinstance(cross_columns, bool):
-        return [_given(schema, pair) for pair in cross_columns]
+        return [given_pair(schema, pair) for pair in cross_columns]
     if not cross_columns:
         return []
     values, columns, counts = _value_counts(schema, codes)
@@ -227,12 +227,17 @@ def cross_pairs(
         count_in_a[values[of_a]] = counts[of_a]
         common = np.minimum(counts[of_others], count_in_a[values[of_others]])
         overlap = np.bincount(columns[of_others], common, minlength=len(schema))
-        enough = np.flatnonzero((overlap > 0) & (overlap >= _OVERLAP * codes.shape[1]))
-        shared += [(-int(overlap[b]), a, b) for b in enough.tolist()]
-    return sorted((a, b) for _, a, b in sorted(shared)[:MAX_CROSS_PAIRS])
+        shared += [(int(overlap[b]), a, b) for b in np.flatnonzero(overlap).tolist()]
+    return most_shared(shared, codes.shape[1])
 
 
-def _given(schema: Schema, pair: tuple[str, str]) -> tuple[int, int]:
+def most_shared(overlaps: Iterable[tuple[int, int, int]], rows: int) -> list[tuple[int, int]]:
+    """The pairs of columns a < b with the largest overlaps, given as (overlap, a, b), from 30 % of the rows on."""
+    enough = [(-overlap, a, b) for overlap, a, b in overlaps if overlap > 0 and overlap >= _OVERLAP * rows]
+    return sorted((a, b) for _, a, b in sorted(enough)[:MAX_CROSS_PAIRS])
+
+
+def given_pair(schema: Schema, pair: tuple[str, str]) -> tuple[int, int]:
     """The positions of two given columns. Raises an error if they cannot be compared."""
     for name in pair:
         if name not in schema:
@@ -248,7 +253,7 @@ def _given(schema: Schema, pair: tuple[str, str]) -> tuple[int, int]:
 def _value_counts(schema: Schema, codes: Codes) -> tuple[Numbers, Numbers, Numbers]:
     """(value, column, count) of all values of the columns that may be compared with others. Values are numbers that
     only equal values share."""
-    chosen = [i for i, column in enumerate(schema.columns) if column.kind.group in _CROSSED]
+    chosen = [i for i, column in enumerate(schema.columns) if column.kind.group in CROSSED]
     parts = [identities(schema.columns[i], codes[i][codes[i] != NULL]) for i in chosen]
     if not parts:
         return (np.zeros(0, np.int64),) * 3

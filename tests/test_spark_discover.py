@@ -1,0 +1,92 @@
+"""Discovery on Spark finds what discovery in the process finds, which follows the definition.
+
+Samples are tiny here, so that most of what holds on them is refuted on Spark; and tasks are small, so that every way of
+bringing rows together is taken.
+"""
+
+from __future__ import annotations
+
+from unittest.mock import patch
+
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import holdfast as hf
+from holdfast.spark import claims, pair_tiles, row_sample, tiles
+from tests import laws, naive
+from tests import strategies as hs
+from tests.conftest import CASES
+from tests.test_spark_book import in_spark
+
+pytestmark = pytest.mark.spark
+KINDS = ("key", "fd", "ind", "order", "dc")
+FEW = settings(
+    max_examples=CASES // 100 if CASES else 5,
+    suppress_health_check=[*HealthCheck],
+    deadline=None,
+    derandomize=not CASES,
+)
+
+
+def on_spark(frames, sample: int, task: int, **options) -> hf.Profile:
+    """Discovery with a sample of so many rows, and tasks of so many."""
+    with (
+        patch.object(row_sample, "MOST_ROWS", sample),
+        patch.object(claims, "ROWS_PER_TILE", task),
+        patch.object(claims, "_ROWS_OF_TASK", task),
+        patch.object(tiles, "ROWS_PER_TILE", task),
+        patch.object(pair_tiles, "ROWS_PER_TILE", task),
+    ):
+        return hf.discover(frames, on="spark", time_budget=None, **options)
+
+
+@given(
+    table=hs.tables(least=1, most=3, rows=10),
+    kinds=st.sampled_from([("key", "fd"), ("key", "fd"), ("order",), ("dc",), ("ind", "fd")]),
+    nulls=st.sampled_from(hs.POLICIES),
+    sizes=st.tuples(st.integers(1, 4), st.sampled_from([1, 3, 1000])),
+    partitions=st.integers(1, 8),
+)
+@FEW
+def test_spark_finds_what_the_process_finds(spark, table, kinds, nulls, sizes, partitions):
+    schema, rows = table
+    data = laws.to_table(schema, rows)
+    options = {"kinds": kinds, "nulls": nulls, "max_size": 2}
+    expected = hf.discover(data, **options)
+    found = on_spark(in_spark(spark, data, partitions), *sizes, **options)
+    assert found.texts() == expected.texts() and found.complete
+    assert found.vacuous == expected.vacuous
+
+
+def test_several_tables(spark):
+    """Each has its own sample; inclusions are between them."""
+    orders = pa.table({"id": range(40), "customer": [i % 7 for i in range(40)], "zip": [i % 7 // 2 for i in range(40)]})
+    customers = pa.table({"id": range(9)})
+    tables = {"orders": orders, "customers": customers}
+    frames = {name: in_spark(spark, table, 3) for name, table in tables.items()}
+    found = on_spark(frames, 3, 5, kinds=KINDS[:3])
+    assert found.texts() == hf.discover(tables, kinds=KINDS[:3]).texts()
+    assert "orders: customer -> zip" in found.texts() and "orders.customer in customers.id" in found.texts()
+    assert found.best() and not len(found.row_rules) and not found.foreign_keys
+
+
+def test_equal_rows_refute_a_key(spark):
+    """The sample gets a row twice only if the table has it twice."""
+    rows = pa.table({"a": [*range(20), 3], "b": [None, *range(1, 20), 3]})
+    for nulls in hs.POLICIES:
+        assert on_spark(in_spark(spark, rows, 4), 2, 4, kinds=("key",), nulls=nulls).texts() == []
+        once = in_spark(spark, rows.slice(0, 20), 4)
+        assert "key(a)" in on_spark(once, 2, 4, kinds=("key",), nulls=nulls).texts()
+    assert naive.violations(hf.parse("key(a)"), rows.to_pylist(), "equal")
+
+
+def test_what_spark_does_not_find_is_refused(spark):
+    frame = in_spark(spark, pa.table({"a": [1, 2]}), 2)
+    with pytest.raises(hf.NotAvailable, match="hold exactly"):
+        hf.discover(frame, on="spark", max_error=0.1)
+    with pytest.raises(hf.NotAvailable, match="by kind"):
+        hf.discover(frame, on="spark", kinds=["ind"], compare="text")
+    with pytest.raises(hf.HoldfastError, match="Spark DataFrames"):
+        hf.discover(pa.table({"a": [1]}), on="spark")
