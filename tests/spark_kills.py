@@ -22,7 +22,7 @@ from holdfast import Rulebook
 from holdfast.spark.session import local_session
 from tests.kills import STREAM, _run_process, _run_spark, prepare
 
-BATCHES, FILES = 6, 80  # of a batch, about: Spark makes many small files
+BATCHES, FILES = 6, 18  # of a batch, about: Spark makes many small files
 
 
 def prepared(home: Path, place: str, batches: int) -> Path:

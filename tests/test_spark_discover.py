@@ -36,8 +36,8 @@ def on_spark(frames, sample: int, task: int, **options) -> hf.Profile:
         patch.object(row_sample, "MOST_ROWS", sample),
         patch.object(claims, "ROWS_PER_TILE", task),
         patch.object(claims, "_ROWS_OF_TASK", task),
-        patch.object(tiles, "ROWS_PER_TILE", task),
-        patch.object(pair_tiles, "ROWS_PER_TILE", task),
+        patch.object(tiles, "ROWS_PER_TILE", max(4, task)),
+        patch.object(pair_tiles, "ROWS_PER_TILE", max(4, task)),
     ):
         return hf.discover(frames, on="spark", time_budget=None, **options)
 

@@ -11,6 +11,7 @@ import typer
 
 from holdfast.cli.files import columns_of, keys_of, size_of, tables_of, types_of
 from holdfast.cli.found_rules import print_rules
+from holdfast.cli.on_spark import frames_of, goes_to_spark
 from holdfast.cli.options import (
     Columns,
     Compare,
@@ -22,16 +23,19 @@ from holdfast.cli.options import (
     Form,
     Key,
     Kinds,
+    Master,
     MaxError,
     MaxSize,
     Measure,
+    On,
+    Remote,
     SafeCells,
     Types,
 )  # fmt: skip
 from holdfast.cli.output import Format, Record, as_json, print_csv
 from holdfast.cli.progress import announce, discovery_bar
 from holdfast.cli.terminal import Console
-from holdfast.discover import TIME_BUDGET, found_within, in_words
+from holdfast.discover import TIME_BUDGET, found_on_spark, found_within, in_words
 from holdfast.discovery.budget import Budget
 from holdfast.discovery.interrupt import INTERRUPTED, interruptible
 from holdfast.discovery.search_options import DEFAULT_KINDS, SearchOptions
@@ -62,6 +66,7 @@ def discover_command(
     ] = DEFAULT_MOST,
     why: Annotated[bool, typer.Option("--why", help="Give the reasons for the score of each rule.")] = False,
     key: Key = None, type: Types = None, columns: Columns = None, exclude: Exclude = None,
+    on: On = "auto", master: Master = None, remote: Remote = None,
     format: Form = Format.TABLE, safe_cells: SafeCells = False,
 ) -> None:  # fmt: skip
     """Find the rules that hold on tables, or nearly hold.
@@ -81,7 +86,12 @@ def discover_command(
     choices = Choices(keys_of(key or []), types_of(type or []), columns_of(columns), columns_of(exclude))
     with discovery_bar() as progress:
         budget = Budget(time_budget or None, progress, divided=True)
-        rules = found_within(budget, lambda: EncodedTables.of(tables, choices, budget), search, listed=every)
+        if goes_to_spark(tables, on):
+            with frames_of(files, master, remote) as frames:
+                data = frames if isinstance(tables, dict) else next(iter(frames.values()))
+                rules = found_on_spark(budget, data, search, choices)
+        else:
+            rules = found_within(budget, lambda: EncodedTables.of(tables, choices, budget), search, listed=every)
         progress("ranking", 1.0)
         clock = Budget(rules.left, divided=True)
         rules = replace(rules, clock=clock)

@@ -25,7 +25,7 @@ from holdfast.discovery.dc.predicate_space import PredicateSpace
 from holdfast.rules.operator import Op
 from holdfast.rules.predicate import Compare
 from holdfast.rules.rule import Rule, as_dc
-from holdfast.spark.frames import cells, spark_type
+from holdfast.spark.frames import cells
 from holdfast.spark.jobs import described
 from holdfast.spark.pair_tasks import Batches, PairSearch, codes_of
 from holdfast.spark.pair_tiles import TiledSearch
@@ -166,9 +166,12 @@ class ClaimSearch:
 
     @cached_property
     def _both_rows(self) -> str:
-        fields = zip(cells(self._schema), self._schema.columns, strict=True)
-        types = [(cell, spark_type(column)) for cell, column in fields]
+        types = list(zip(cells(self._schema), self._types, strict=True))
         return ", ".join(f"{side}_{cell} {type_}" for side in "ts" for cell, type_ in types)
+
+    @cached_property
+    def _types(self) -> list[str]:
+        return [self.rows.schema[cell].dataType.simpleString() for cell in cells(self._schema)]
 
     def _collected(self, found: DataFrame) -> dict[int, list[pa.Table]]:
         pairs: dict[int, list[pa.Table]] = {}
@@ -184,8 +187,8 @@ class ClaimSearch:
 
     def _in_tiles(self, rule: Rule) -> dict[int, list[pa.Table]]:
         """Some pairs that refute one claim, as number 0."""
-        names, types = cells(self._schema), [spark_type(column) for column in self._schema.columns]
+        names = cells(self._schema)
         with_id = self.rows.select(F.monotonically_increasing_id().alias("id"), "*")
-        pairs = TiledSearch(PairSearch(rule, self._schema, self.space.nulls), with_id).pairs(names, types)
+        pairs = TiledSearch(PairSearch(rule, self._schema, self.space.nulls), with_id).pairs(names, self._types)
         sides = [f"{side}{i} as {side}_{cell}" for side in "ts" for i, cell in enumerate(names)]
         return self._collected(pairs.limit(_WITNESSES).selectExpr("0 as claim", *sides))
