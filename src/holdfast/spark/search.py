@@ -114,17 +114,15 @@ class _TableSearch:
         space, proven = PredicateSpace.of(self.schema, self.options.nulls, crossed), set[Rule]()
         while True:
             tables = _encoded({self.name: self.sample}, is_lone=False)
-            claims, is_whole = _derived(tables, options, budget)
+            claims, is_finished = _derived(tables, options, budget)
             if self.sample.is_whole:
-                return claims, is_whole
-            if self.sample.count < 2:
-                return RuleSet(), True
+                return claims, is_finished
             unproven = [rule for rule in claims if rule not in proven]
             search = ClaimSearch(self.rows, space, tables.rows[self.name].codes(), self.sample.count)
             decided, is_refuted = self._decide(search, unproven, budget)
             proven |= decided
-            if not is_whole or budget.spent() or not is_refuted:
-                return _chosen(claims, proven), is_whole and len(decided) == len(unproven)
+            if not is_finished or budget.spent() or not is_refuted:
+                return _chosen(claims, proven), is_finished and len(decided) == len(unproven)
 
     def _decide(self, search: ClaimSearch, claims: list[Rule], budget: Budget) -> tuple[set[Rule], bool]:
         """The claims that are proven, and whether some were refuted. Pairs that refute a claim join the sample."""
