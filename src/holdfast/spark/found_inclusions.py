@@ -1,7 +1,7 @@
 """The inclusions that a rulebook on Spark finds and keeps true to its rows.
 
 The driver has numbers: how many values of a column another column lacks (`InclusionCounts`), and the status of each
-candidate of several columns (`WideInclusions`), which an anti-join decides. The values are in the state `cells`.
+candidate of several columns (`WideInclusions`), which a query decides. The values are in the state `cells`.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ def require_inclusions(search: SearchOptions) -> None:
     others = [kind for kind in search.kinds if kind != "ind"]
     if others:
         raise NotAvailable(
-            f"on Spark, this version finds inclusions and checks given rules; it does not find rules of the kinds "
-            f"{', '.join(others)} yet (kinds=['ind'], or on='process')"
+            f"a rulebook on Spark checks given rules, and of those that it finds keeps inclusions only "
+            f"(kinds=['ind']), not {', '.join(others)}; hf.discover(..., on='spark') finds them once"
         )
     require_typed(search)
 
@@ -127,8 +127,8 @@ class FoundInclusions:
 
     def _status(self, candidate: Candidate, tables: Mapping[str, DataFrame]) -> Status:
         left, right = (self._tuples([pair[side] for pair in candidate], tables) for side in (0, 1))
-        left = left.selectExpr("tuple", "true as is_left").unionByName(right.selectExpr("tuple", "false as is_left"))
-        by_tuple = left.groupBy("tuple").agg(
+        both = left.selectExpr("tuple", "true as is_left").unionByName(right.selectExpr("tuple", "false as is_left"))
+        by_tuple = both.groupBy("tuple").agg(
             F.expr("bool_and(is_left) as lacks"), F.expr("bool_or(is_left) as is_left")
         )
         (row,) = by_tuple.agg(
