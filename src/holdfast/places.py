@@ -43,10 +43,15 @@ def is_url(place: str) -> bool:
 
 
 def parquet_rows(path: Path) -> int:
-    """The number of rows of a Parquet file or of a directory of such; 0 for other files."""
+    """The number of rows of a Parquet file or of a directory of such; 0 for other files, and for those that cannot be
+    read, which the reader then names."""
     if not path.is_dir() and path.suffix != ".parquet":
         return 0
+    from pyarrow import ArrowInvalid
     from pyarrow.parquet import read_metadata
 
     files = sorted(path.rglob("*.parquet")) if path.is_dir() else [path]
-    return sum(read_metadata(file).num_rows for file in files if file.exists())
+    try:
+        return sum(read_metadata(file).num_rows for file in files if file.exists())
+    except (ArrowInvalid, OSError):
+        return 0
