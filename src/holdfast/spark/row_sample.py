@@ -32,11 +32,11 @@ class RowSample:
         self._times = Counter(map(_name, _tuples(rows)))
 
     @classmethod
-    def of(cls, frame: DataFrame, schema: Schema, most: int | None = None) -> RowSample:
+    def of(cls, frame: DataFrame, schema: Schema) -> RowSample:
         """The first sample of a frame of cells, with the extremes of each column, and a null if it has one."""
         frame, count = frame.select(cells(schema)), frame.count()
         first = frame.limit(_MEASURED).toArrow()
-        size = min(most or MOST_ROWS, MOST_BYTES // max(1, first.nbytes // max(1, first.num_rows)))
+        size = min(MOST_ROWS, MOST_BYTES // max(1, first.nbytes // max(1, first.num_rows)))
         if count <= size:
             return cls(schema, frame.toArrow(), count)
         rows = frame.sample(size / count, seed=0).limit(size).toArrow()
