@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
 from pyspark.sql import functions as F
 
 from holdfast.rules.nulls import Nulls
@@ -21,7 +22,7 @@ from holdfast.spark.state_files import union
 
 if TYPE_CHECKING:
     from pyspark.sql import Column as Expr
-    from pyspark.sql import DataFrame, Row
+    from pyspark.sql import DataFrame
 
 GROUPS = "groups-"  # begins the names of their states
 LARGE = 3_000_000_000  # rows of a group, whose pairs 64 bits can count
@@ -198,40 +199,74 @@ class _Seen(NamedTuple):
     determined: list[str]
 
 
+class _Repetition(NamedTuple):
+    """Of a sample: how many values of X it has, how many of them repeat, and for how many each right side differs."""
+
+    values: int
+    repeated: int
+    differing: tuple[int, ...]
+
+    @property
+    def is_rare(self) -> bool:
+        return self.repeated * 10 <= self.values
+
+    def is_for_broadcast(self) -> bool:
+        """Whether the values that repeat in the whole table are few enough, if one in `_ONE_IN` was looked at."""
+        return self.is_rare and self.values >= _ENOUGH and self.repeated * _ONE_IN <= _MOST_SENT
+
+    def judged(self, rights: list[str], *, rarely: bool) -> _Seen:
+        allowed = self.values * _FEW_DIFFER
+        return _Seen(rarely, [cell for cell, n in zip(rights, self.differing, strict=True) if n <= allowed])
+
+
 def _looked_at(rights: Mapping[LeftSide, list[str]], rows_of: Callable[[str], DataFrame]) -> dict[LeftSide, _Seen]:
     """Looks at the first rows. Where hardly any value of a left side repeats there, at all rows of some of its values,
     those with certain hashes: a scan of its columns."""
-
-    def members(left: LeftSide) -> DataFrame:
-        return rows_of(left.table).where(left.is_member())
-
-    def with_some_values(left: LeftSide) -> DataFrame:
-        return members(left).where(F.pmod(F.xxhash64(*left.cells), F.lit(_ONE_IN)) == 0)
-
-    first = _repetition({left: (members(left).limit(_FIRST), some) for left, some in rights.items()})
-    unclear = {left: some for left, some in rights.items() if _rarely_repeats(first[left])}
-    every = _repetition({left: (with_some_values(left), some) for left, some in unclear.items()})
+    first: dict[LeftSide, _Repetition] = {}
+    for table in dict.fromkeys(left.table for left in rights):
+        mine = {left: some for left, some in rights.items() if left.table == table}
+        first |= _among_first(mine, rows_of(table))
+    unclear = {left: some for left, some in rights.items() if first[left].is_rare}
+    every = _among_some_values(unclear, rows_of)
     return {
-        left: _judged(every.get(left, first[left]), some, rarely=left in every and _is_for_broadcast(every[left]))
+        left: every.get(left, first[left]).judged(some, rarely=left in every and every[left].is_for_broadcast())
         for left, some in rights.items()
     }
 
 
-def _rarely_repeats(row: Row) -> bool:
-    return bool(row["repeated"] * 10 <= row["groups"])
+def _among_first(rights: Mapping[LeftSide, list[str]], rows: DataFrame) -> dict[LeftSide, _Repetition]:
+    """Of the first rows of a table. Only hashes come to the driver: one task, no shuffle."""
+    cells = sorted({cell for some in rights.values() for cell in some})
+    names = [f"x{i}" for i in range(len(rights))]
+    hashes = [F.when(left.is_member(), F.xxhash64(*left.cells)).alias(x) for left, x in zip(rights, names, strict=True)]
+    seen = rows.select(*hashes, *(F.xxhash64(cell).alias(cell) for cell in cells)).limit(_FIRST).collect()
+    return {
+        left: _repetition([[row[x], *(row[cell] for cell in some)] for row in seen if row[x] is not None], len(some))
+        for (left, some), x in zip(rights.items(), names, strict=True)
+    }
 
 
-def _is_for_broadcast(row: Row) -> bool:
-    enough = row["groups"] >= _ENOUGH and row["repeated"] * _ONE_IN <= _MOST_SENT
-    return bool(enough and _rarely_repeats(row))
+def _repetition(hashes: list[list[int]], rights: int) -> _Repetition:
+    """Of rows with the hashes of X and of each of its right sides."""
+    if not hashes:
+        return _Repetition(0, 0, (0,) * rights)
+    rows = np.array(hashes, dtype=np.int64)
+    rows = rows[np.argsort(rows[:, 0])]
+    starts = np.flatnonzero(np.r_[True, rows[1:, 0] != rows[:-1, 0]])
+    differs = np.minimum.reduceat(rows, starts) != np.maximum.reduceat(rows, starts)
+    sizes = np.diff(np.r_[starts, len(rows)])
+    return _Repetition(len(starts), int((sizes > 1).sum()), tuple(differs[:, 1:].sum(axis=0).tolist()))
 
 
-def _repetition(samples: Mapping[LeftSide, tuple[DataFrame, list[str]]]) -> dict[LeftSide, Row]:
-    """For each left side, how many values a sample has, how many of them repeat, and for how many the right sides
-    differ: d0, d1, ..."""
-    most, parts = max((len(some) for _, some in samples.values()), default=0), []
-    for i, (left, (sample, some)) in enumerate(samples.items()):
-        hashed = sample.select(F.xxhash64(*left.cells).alias("x"), *(F.xxhash64(c).alias(c) for c in some))
+def _among_some_values(
+    rights: Mapping[LeftSide, list[str]], rows_of: Callable[[str], DataFrame]
+) -> dict[LeftSide, _Repetition]:
+    """Of all rows whose X has certain hashes. One query for all left sides, of which only numbers come back."""
+    most, parts = max(map(len, rights.values()), default=0), []
+    for i, (left, some) in enumerate(rights.items()):
+        x = F.xxhash64(*left.cells)
+        sample = rows_of(left.table).where(left.is_member()).where(F.pmod(x, F.lit(_ONE_IN)) == 0)
+        hashed = sample.select(x.alias("x"), *(F.xxhash64(c).alias(c) for c in some))
         bounds = [bound for k, c in enumerate(some) for bound in (F.min(c).alias(f"l{k}"), F.max(c).alias(f"m{k}"))]
         by_x = hashed.groupBy("x").agg(F.count("*").alias("n"), *bounds)
         differ = [
@@ -240,10 +275,8 @@ def _repetition(samples: Mapping[LeftSide, tuple[DataFrame, list[str]]]) -> dict
         ]
         repeated = F.count_if(F.col("n") > 1).alias("repeated")
         parts.append(by_x.agg(F.lit(i).alias("left"), F.count("*").alias("groups"), repeated, *differ))
-    rows = {row["left"]: row for row in union(parts).collect()} if parts else {}
-    return {left: rows[i] for i, left in enumerate(samples)}
-
-
-def _judged(row: Row, rights: list[str], *, rarely: bool) -> _Seen:
-    allowed = row["groups"] * _FEW_DIFFER
-    return _Seen(rarely, [cell for k, cell in enumerate(rights) if row[f"d{k}"] <= allowed])
+    found = {row["left"]: row for row in union(parts).collect()} if parts else {}
+    return {
+        left: _Repetition(found[i]["groups"], found[i]["repeated"], tuple(found[i][f"d{k}"] for k in range(len(some))))
+        for i, (left, some) in enumerate(rights.items())
+    }
