@@ -22,9 +22,9 @@ import pyarrow as pa
 from benchmarks import peers
 from benchmarks.measure import DATA, Rows, codes_of, least, machine, told
 from holdfast.discovery.dc.evidence import Evidence
-from holdfast.discovery.dc.predicate_space import PredicateSpace
 from holdfast.discovery.dc.table_dcs import TableDcs
 from holdfast.discovery.search_options import SearchOptions
+from holdfast.discovery.witness.predicate_space import PredicateSpace
 from holdfast.executors.threads import ThreadExecutor
 from holdfast.generate import tax
 from holdfast.table.dictionary import Codes

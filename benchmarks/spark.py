@@ -103,9 +103,9 @@ def check(home: Path, rows: int = 2_000_000) -> None:
 
 
 def _one_rule(spark: Any, frames: dict[str, Any], meter: Meter, rule: str) -> None:
-    """The least of three runs each, alternating."""
+    """The least of five runs each, alternating."""
     ours, plain = [], []
-    for _ in range(3 if rule in tables.GROUPED else 1):
+    for _ in range(5 if rule in tables.GROUPED else 1):
         ours.append(meter(lambda: hf.check(frames, [rule], on="spark").count(rule)))
         plain.append(meter(lambda: _limited(spark, tables.plain_query(rule), 60)))
     if plain[0][2] is None:

@@ -89,7 +89,11 @@ MUTANTS = [
     Mutant("kernels/agree_tree.py", "if at > wanted[have]:", "if at > wanted[have] + 1:", "test_agree.py -k 'tree'"),
     Mutant("kernels/partition.py", "removed += size - max(largest, 1)", "removed += size - largest", "test_agree.py -k 'errors_by'"),
     Mutant("kernels/partition.py", "elif number < 0 or numbers[rows[first]] < 0 or", "elif", "test_agree.py -k 'errors_by'"),
-    Mutant("kernels/agree_match.py", "if i < j and (ends", "if i + 1 < j and (ends", "test_agree.py -k 'matched'"),
+    Mutant("kernels/bounds.py", "meets = low < their_high", "meets = low <= their_high - 2", "test_witness.py"),
+    Mutant("kernels/bounds.py", "return has_null and they_have_null and op != LESS and op != GREATER", "return False", "test_witness.py -k equal"),
+    Mutant("discovery/witness/sorted_rows.py", "older[self._rows.is_live[older]]", "older[~self._rows.is_live[older]]", "test_witness.py"),
+    Mutant("discovery/witness/sorted_search.py", "settled[i] = pairs is not None", "settled[i] = True", "test_witness.py"),
+    Mutant("discovery/fd/witnessed.py", "return len(found.pairs) > 0, claims.where(~settled)", "return False, claims.where(~settled)", "test_agree.py -k 'sorted'"),
     Mutant("discovery/fd/witnessed.py", "lost = np.isin(self.pairs, change.removed).any(axis=1)", "lost = np.isin(self.pairs, change.removed).all(axis=1)", "test_agree.py -k 'exact'"),
     # inclusions
     Mutant("kernels/generator.py", "if numbers[known] == number and spaces[known] == space:", "if numbers[known] == number:", "test_inclusion.py -k different_spaces"),
@@ -100,7 +104,7 @@ MUTANTS = [
     # denial constraints and order dependencies
     Mutant("kernels/hitting_sets.py", "if same >= size - 1:", "if same >= size:", "test_denial.py -k 'follow'"),
     Mutant("kernels/agree.py", "plane[j] |= bit if value > values[j] else none", "plane[j] |= bit if value >= values[j] else none", "test_denial.py -k 'lack'"),
-    Mutant("discovery/dc/predicate_space.py", '(_BOTH if self.nulls == "sql" else 0)', "_BOTH", "test_denial.py -k 'lack'"),
+    Mutant("discovery/witness/predicate_space.py", '(_BOTH if self.nulls == "sql" else 0)', "_BOTH", "test_denial.py -k 'lack'"),
     Mutant("discovery/dc/evidence.py", 'np.array([space.nulls == "equal"])', "np.array([False])", "test_denial.py -k 'lack'"),
     Mutant("kernels/agree.py", "while used + width > sets.shape[0]:", "while used > sets.shape[0]:", "test_agree.py test_denial.py -k 'many_sets'"),
     Mutant("kernels/hitting_sets.py", "if ~met[q]:", "if ~met[q] and q:", "test_hitting_sets.py -k 'some_edges'"),

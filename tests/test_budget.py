@@ -17,11 +17,12 @@ from holdfast.discover import found_within
 from holdfast.discovery import pair_sets, slices
 from holdfast.discovery.budget import Budget, spans
 from holdfast.discovery.database import Searched
-from holdfast.discovery.dc import denial, evidence, predicate_space
+from holdfast.discovery.dc import denial, evidence
 from holdfast.discovery.hitting_sets import minimal, weighted
 from holdfast.discovery.ind.inclusions import Inclusions
 from holdfast.discovery.ind.wide_inclusions import CodeTuples, WideInclusions
 from holdfast.discovery.search_options import SearchOptions
+from holdfast.discovery.witness import predicate_space
 from holdfast.encoded_tables import EncodedTables
 from holdfast.executors.executor import Cancelled
 from holdfast.ranking.rank import NOT_ALL_RANKED

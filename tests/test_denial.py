@@ -14,12 +14,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import holdfast as hf
-from holdfast.discovery.dc.clashes import Clashes
 from holdfast.discovery.dc.evidence import Evidence, expected_clues
-from holdfast.discovery.dc.predicate_space import PredicateSpace, cross_pairs
+from holdfast.discovery.dc.lean import COMPARED
 from holdfast.discovery.dc.table_dcs import TableDcs
 from holdfast.discovery.row_rules import row_rules
 from holdfast.discovery.search_options import SearchOptions
+from holdfast.discovery.witness.clashes import Clashes
+from holdfast.discovery.witness.orders import MEMORY
+from holdfast.discovery.witness.predicate_space import PredicateSpace, cross_pairs
 from holdfast.rules.masks import mask_of, unpack
 from holdfast.rules.operator import Op, Weak
 from holdfast.rules.plain import plain_minimal
@@ -110,15 +112,16 @@ def expected_rules(kind, space, codes, most, max_error=0.0):
 @given(data=st.data())
 @settings(max_examples=cases(25))
 def test_rules_follow_the_rows(nulls, kind, data):
-    """From nothing, then as rows come and go; those that hold, by all pairs and by some, and
-    those that nearly hold, with their errors."""
+    """From nothing, then as rows come and go; those that hold, by all pairs and by some (new rows are compared with
+    all, or searched in sorted rows), and those that nearly hold, with their errors."""
     schema, codes, pairs = data.draw(spaces(2 if kind == "dc" else 3))
     most = data.draw(st.sampled_from([1, 2] if pairs else [None, 1, 2]))
     names = [(schema.names[a], schema.names[b]) for a, b in pairs] if kind == "dc" else False
     max_error = data.draw(st.sampled_from([0.0, 0.0, 0.1, 0.4]))
     evidence = "counted" if max_error else data.draw(st.sampled_from(["counted", "lean"]))
     wanted = SearchOptions((kind,), nulls, max_size=most, max_error=max_error, cross_columns=names, evidence=evidence)
-    rules = TableDcs(schema, wanted)
+    compared, memory = data.draw(st.sampled_from([(COMPARED, MEMORY), (0, MEMORY), (0, 0)]))
+    rules = TableDcs(schema, wanted, most_compared=compared, memory=memory)
     rules.update(moved(codes[:, :0], codes))
     ids, next_id = np.arange(codes.shape[1]), codes.shape[1]
     for _ in range(data.draw(st.integers(1, 3))):
@@ -163,8 +166,6 @@ def test_a_clash_is_a_pair_that_satisfies_a_conjunction(nulls, data):
     assert (found is not None) == bool(satisfied.any())
     if found is not None:
         assert satisfied[(places == found).all(axis=1)].all() and found[0] != found[1]
-    if new:
-        assert Clashes(space, codes, new, compare_new=True).pair(atoms, new=True) is None
 
 
 @pytest.mark.parametrize("nulls", NULLS)
@@ -320,23 +321,46 @@ def test_evidence_on_a_far_executor():
         assert one == other and sum(one.values()) == 350 * 349 // 2
 
 
-def test_lean_evidence_on_a_far_executor():
-    """What stands is tried elsewhere, as rows come and go, against all pairs counted here."""
+@pytest.mark.parametrize("nulls", NULLS)
+@pytest.mark.parametrize(("compared", "memory"), [(COMPARED, MEMORY), (0, MEMORY), (0, 0)])
+def test_lean_evidence_of_many_rows(nulls, compared, memory):
+    """As rows come, go and change: the rules are those of all pairs, counted. Where new rows are compared with all,
+    the rules are stored and restored in between."""
     rng = np.random.default_rng(0)
-    codes = rng.integers(0, 5, (3, 300))
-    codes[0, :30] = NULL
-    codes[2] = codes[0] * 5 + codes[1]
-    schema = schema_of([Kind.INTEGER, Kind.INTEGER, Kind.INTEGER])
-    found = {}
-    for how, executor in (("counted", None), ("lean", FarThreads(2))):
-        wanted = SearchOptions(("order", "dc"), "sql", cross_columns=[("b", "a c")], max_size=2, evidence=how)
-        rules = TableDcs(schema, wanted, executor)
-        ids = np.arange(300)
-        for gone, new, stay in (([], ids[:280], []), ([], ids[280:], ids[:280]), (ids[:290], [], ids[290:])):
-            some = [np.array(part, np.int64) for part in (gone, new, stay)]
-            rules.update(RowChange(*(x for part in some for x in (part, codes[:, part]))))
-            found.setdefault(how, []).append(rules.rules.texts())
-    assert found["counted"] == found["lean"] and len({tuple(texts) for texts in found["lean"]}) > 1
+    schema = Schema((*(Column(name, Kind.INTEGER) for name in "abc"), Column("d", Kind.TEXT)))
+    wanted = {"nulls": nulls, "cross_columns": [("a", "b")], "max_size": {"order": 2, "dc": 3}}
+
+    def table(how):
+        options = SearchOptions(("order", "dc"), evidence=how, **wanted)
+        return TableDcs(schema, options, most_compared=compared, memory=memory)
+
+    counted, lean = table("counted"), table("lean")
+
+    def some_rows(count):
+        codes = rng.integers(0, 9, (4, count))
+        codes[2] = codes[0] * 9 + codes[1] + (rng.random(count) < 0.02)
+        codes[0, rng.random(count) < 0.05] = NULL
+        return codes
+
+    no_rows = np.arange(0), some_rows(0)
+    ids, codes, found = np.arange(200), some_rows(200), []
+    change = RowChange(*no_rows, ids, codes, *no_rows)
+    for step in range(8):
+        for rules in (counted, lean):
+            rules.update(change)
+        assert lean.rules.texts() == counted.rules.texts()
+        found.append(tuple(lean.rules.texts()))
+        if compared:
+            facts, lean = lean.to_arrays(), table("lean")
+            lean.merge(facts)
+            lean.restore(len(ids))
+            assert lean.rules.texts() == counted.rules.texts()
+        gone = rng.random(len(ids)) < (0.5 if step == 4 else 0.1)
+        updated, come = np.flatnonzero(gone)[:5], some_rows(12)
+        added = np.concatenate([ids[updated], np.arange(7) + ids.max() + 1])
+        change = RowChange(ids[gone], codes[:, gone], added, come, ids[~gone], codes[:, ~gone])
+        ids, codes = np.concatenate([ids[~gone], added]), np.concatenate([codes[:, ~gone], come], axis=1)
+    assert len(set(found)) > 3 and ("ways" in lean.strategy) == (compared == 0)
 
 
 # --- through the front door ----------------------------------------------------------------------------------

@@ -292,7 +292,7 @@ def sent_away(columns, asked, executor, strategy):
         found.counted.few_pairs = 0
     else:
         found._give_up_counts()
-        found.witnessed.few_visits = found.witnessed.most_pairs = 0
+        found.witnessed.few_visits = found.witnessed.most_claims = 0
     return found
 
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import holdfast as hf
-from holdfast.discovery.dc.predicate_space import PredicateSpace
+from holdfast.discovery.witness.predicate_space import PredicateSpace
 from holdfast.rules.implication import implies
 from holdfast.rules.masks import unpack
 from holdfast.rules.operator import Op

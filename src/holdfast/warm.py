@@ -7,6 +7,7 @@ import pyarrow as pa
 
 from holdfast.discovery.dc.table_dcs import TableDcs
 from holdfast.discovery.fd.table_fds import TableFds
+from holdfast.discovery.fd.witnessed import COMPARED
 from holdfast.discovery.hitting_sets.minimal import hitting_sets_after, minimal_hitting_sets
 from holdfast.discovery.ind.cells import Cells
 from holdfast.discovery.ind.filed_generator import FiledGenerator
@@ -63,11 +64,11 @@ def warm_discovery() -> None:
                 table.update(RowChange(ids[:1], rows[:, :1], ids[:1] + 4, rows[:, :1], ids[1:], rows[:, 1:]))
                 table.update(RowChange(ids[1:2], rows[:, 1:2], *no_rows, ids[2:], rows[:, 2:]))
 
-    many = np.arange(600)  # so many rows that matches are found by hash
+    many = np.arange(COMPARED + 3000)  # so many rows come that rows are sorted for them
     many_rows = np.stack([many, many // 2, many % 7])
     table = TableFds(len(many_rows), SearchOptions(("key", "fd")), most_pairs=-1)
-    table.update(RowChange(*no_rows, many[:500], many_rows[:, :500], *no_rows))
-    table.update(RowChange(*no_rows, many[500:], many_rows[:, 500:], many[:500], many_rows[:, :500]))
+    table.update(RowChange(*no_rows, many[:2900], many_rows[:, :2900], *no_rows))
+    table.update(RowChange(*no_rows, many[2900:], many_rows[:, 2900:], many[:2900], many_rows[:, :2900]))
 
     for columns in (2, 12, 40):  # sets counted by index, and sets of one and of two words
         schema = Schema(tuple(Column(f"c{i}", Kind.INTEGER) for i in range(columns)))

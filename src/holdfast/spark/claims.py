@@ -20,8 +20,8 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 from holdfast.discovery.budget import Budget
-from holdfast.discovery.dc.clashes import Clashes, Term
-from holdfast.discovery.dc.predicate_space import PredicateSpace
+from holdfast.discovery.witness.clashes import Clashes
+from holdfast.discovery.witness.predicate_space import PredicateSpace, Term
 from holdfast.rules.operator import Op
 from holdfast.rules.predicate import Compare
 from holdfast.rules.rule import Rule, as_dc

@@ -15,9 +15,9 @@ import numpy as np
 
 from holdfast.discovery.budget import Budget
 from holdfast.discovery.database import DatabaseRules, PairLimits, Searched
-from holdfast.discovery.dc.predicate_space import CROSSED, PredicateSpace, given_pair, most_shared
 from holdfast.discovery.ind.counts import Attribute
 from holdfast.discovery.search_options import CrossColumns, SearchOptions
+from holdfast.discovery.witness.predicate_space import CROSSED, PredicateSpace, given_pair, most_shared
 from holdfast.encoded_tables import EncodedTables
 from holdfast.errors import HoldfastError, NotAvailable, shown
 from holdfast.rules.rule import Rule

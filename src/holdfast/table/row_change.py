@@ -127,6 +127,18 @@ class RowChange:
     def kept_codes(self) -> Codes:
         return self._kept_rows[1]
 
+    @property
+    def rows_after(self) -> int:
+        """The number of rows after the change."""
+        kept = len(self.kept) if self._rows is None else len(self._rows) - len(self.removed)
+        return kept + len(self.added)
+
+    @cached_property
+    def after(self) -> tuple[Ids, Codes]:
+        """All rows after the change, the added ones first. O(rows) when first asked."""
+        ids, codes = np.concatenate([self.added, self.kept]), [self.added_codes, self.kept_codes]
+        return ids, np.concatenate(codes, axis=1)
+
     def codes_after(self) -> Codes:
         """The codes of all rows after the change."""
         return np.concatenate([self.kept_codes, self.added_codes], axis=1)
@@ -134,7 +146,7 @@ class RowChange:
     @property
     def pairs(self) -> int:
         """The unordered pairs of which the change removes or adds a row."""
-        removed, added, kept = len(self.removed), len(self.added), len(self.kept)
+        removed, added, kept = len(self.removed), len(self.added), self.rows_after - len(self.added)
         return (removed + added) * kept + (removed * removed + added * added) // 2
 
     @property

@@ -17,10 +17,10 @@ import numpy as np
 
 from holdfast.arrays import Flags
 from holdfast.discovery.budget import Budget
-from holdfast.discovery.dc.predicate_space import WEAK, PredicateSpace
 from holdfast.discovery.hitting_sets.border import Border
 from holdfast.discovery.hitting_sets.minimal import Groups, equivalent_edges, updated_hitting_sets
 from holdfast.discovery.hitting_sets.weighted import WeightedEdges
+from holdfast.discovery.witness.predicate_space import WEAK, PredicateSpace
 from holdfast.executors.executor import Cancelled
 from holdfast.rules.implication import is_satisfiable
 from holdfast.rules.limit import most_within

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from holdfast.discovery.budget import Budget, spans
-from holdfast.discovery.dc.predicate_space import DIFFERENT, GREATER, LESS, PredicateSpace
 from holdfast.discovery.pair_sets import FEW_PAIRS, PairSets, Tally
 from holdfast.discovery.pair_tiles import PAIRS_PER_TILE, Compared
 from holdfast.discovery.slices import AT_ONCE, numbered, sums_by_number
+from holdfast.discovery.witness.predicate_space import DIFFERENT, GREATER, LESS, PredicateSpace
 from holdfast.executors.executor import Executor
 from holdfast.executors.threads import ThreadExecutor
 from holdfast.kernels import agree

@@ -9,7 +9,6 @@ the maximal evidence, without a new search, is wrong with nulls.)
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -19,68 +18,92 @@ import numpy as np
 
 from holdfast.arrays import Array, Arrays, Flags
 from holdfast.discovery.budget import Budget, spans
-from holdfast.discovery.dc.clashes import Clashes, Pair
+from holdfast.discovery.dc.compared_pairs import ComparedPairs
 from holdfast.discovery.dc.evidence import Evidence
-from holdfast.discovery.dc.predicate_space import PredicateSpace
 from holdfast.discovery.pair_sets import Tally, sampled_neighbours
 from holdfast.discovery.slices import distinct
-from holdfast.executors.executor import Block, Cancelled, Executor
+from holdfast.discovery.witness.all_pairs import AllPairs
+from holdfast.discovery.witness.orders import MEMORY
+from holdfast.discovery.witness.predicate_space import PredicateSpace
+from holdfast.discovery.witness.search import Witnesses, WitnessSearch
+from holdfast.discovery.witness.sorted_search import SortedSearch
+from holdfast.executors.executor import Cancelled, Executor
 from holdfast.executors.threads import ThreadExecutor
-from holdfast.rules.masks import Masks, Numbers, among, none
-from holdfast.table.dictionary import Codes
+from holdfast.rules.masks import Masks, among, none
 from holdfast.table.row_change import RowChange
 
 _SAMPLED = 4_000  # rows whose pairs are compared first, and pairs of neighbours in the order of each column
-_TRIED = 100_000  # rows of a sample in which claims are searched before all rows
-_PASS_IN_PAIRS = 0.05  # passes over the rows that take as long as comparing one row with all rows
-_PARTS = 8  # parts of the claims on an executor
+COMPARED = 2_500  # inserted rows: comparing them with all rows takes as long as sorting all rows for a search
 
-Search = Callable[[Masks, Flags], Iterator[tuple[Masks, Pair | None]]]
 DeriveClaims = Callable[[Masks, int], Masks]  # from the atoms that pairs lack and the number of rows
 
 
 @dataclass
 class LeanEvidence:
-    """Clues, each with a pair of row ids, and the claims that are proven."""
+    """Clues, each with a pair of row ids, and the claims that are proven. Rows are compared with all rows until that
+    has cost as much as sorting them; from then on sorted rows are kept, in at most `memory` bytes."""
 
     space: PredicateSpace
     executor: Executor = field(default_factory=ThreadExecutor)
+    memory: int = MEMORY
+    most_compared: int = COMPARED
     CLUES: ClassVar[str] = "lean_clues"  # the name of their array among the facts
 
     def __post_init__(self) -> None:
-        self._evidence = Evidence(self.space)
+        self._evidence = Evidence(self.space, self.executor)
         self.clues = np.zeros((0, self.space.width), np.uint64)
         self.pairs = np.zeros((0, 2), np.int64)
         self.proven = none(len(self.space.atoms))  # conjunctions that no pair satisfies
+        self._kept: SortedSearch | None = None
+        self._compared = 0
 
     def __len__(self) -> int:
         return len(self.clues)
 
     def lacking(self, budget: Budget | None = None) -> Masks:
         """The sets of atoms that the pairs lack, in both orientations."""
-        both = np.concatenate([self.clues, self.space.mirrored(self.clues, budget)])
+        both = self.space.both_ways(self.clues, budget)
         return distinct(self.space.lacks(both, budget), budget)
 
     def update(self, change: RowChange, derive: DeriveClaims, budget: Budget | None = None) -> tuple[Tally, Tally]:
         """Updates the clues to the rows after a change, by the claims that `derive` gives for them. Returns the clues
-        added and removed. O(rows) for each claim that is searched, see `Clashes`."""
+        added and removed. Claims that hold on the older rows cost what the change costs, see `SortedSearch`; others
+        O(rows) each, see `AllPairs`."""
         budget, before = budget or Budget(), self.tally()
         lost = np.isin(self.pairs, change.removed).any(axis=1)
         self.clues, self.pairs = self.clues[~lost], self.pairs[~lost]
-        ids = np.concatenate([change.added, change.kept])
-        codes = np.concatenate([change.added_codes, change.kept_codes], axis=1)
+        every = AllPairs(self.space, change, budget)
         if not len(self.clues):
-            self.proven = none(len(self.space.atoms))
-            self._sample(ids, codes, budget)
-        self._prove(ids, codes, len(change.added), derive, budget)
+            self.proven, self._kept = none(len(self.space.atoms)), None
+            self._sample(every, budget)
+        self._prove(self._searches(change, every), change.rows_after, derive, budget)
         difference = self.tally() - before
         return difference.where(difference.counts > 0), difference.where(difference.counts < 0)
+
+    def _searches(self, change: RowChange, every: AllPairs) -> list[WitnessSearch]:
+        """The ways to search, in the order in which they are tried."""
+        if self._kept is not None:
+            self._kept.change(change)
+            return [self._kept, every]
+        if len(self.proven):
+            self._compared += len(change.added)
+            if self._compared <= self.most_compared:
+                return [ComparedPairs(self._evidence, change), every]
+        self._kept = SortedSearch(self.space, every.ids, every.codes, len(change.added), self.memory)
+        return [self._kept, every]
+
+    @property
+    def strategy(self) -> str:
+        """In words."""
+        sorted_rows = f", rows sorted in {self._kept.orders} ways" if self._kept is not None else ""
+        return f"{len(self):,} kinds of pairs with a pair each{sorted_rows}"
 
     def tally(self) -> Tally:
         return Tally(self.clues, np.ones(len(self), np.int64), self.pairs)
 
-    def _sample(self, ids: Numbers, codes: Codes, budget: Budget) -> None:
-        rows = codes.shape[1]
+    def _sample(self, every: AllPairs, budget: Budget) -> None:
+        ids, codes = every.ids, every.codes
+        rows = len(ids)
         if rows < 2:
             return
         sample = np.unique(np.linspace(0, rows - 1, min(rows, _SAMPLED)).astype(np.int64))
@@ -92,90 +115,51 @@ class LeanEvidence:
             budget.check()
             near.append(sampled_neighbours(np.argsort(column, kind="stable"), _SAMPLED))
         places = np.concatenate([counted.pairs, *near])
-        self._add(codes, places, ids, budget)
+        self._add(Witnesses(every.clues(places), ids[places], none(len(self.space.atoms))), budget)
 
-    def _add(self, codes: Codes, places: Numbers, ids: Numbers, budget: Budget) -> None:
-        """Adds the clues of pairs of rows, by position. A clue that is there already keeps its pair."""
-        clues = self.space.clues(codes, places, budget)
-        tally = self._evidence.settled(Tally(clues, np.ones(len(clues), np.int64), ids[places]), budget)
+    def _add(self, found: Witnesses, budget: Budget) -> None:
+        """Adds the clues of pairs. A clue that is there already keeps its pair."""
+        tally = self._evidence.settled(Tally(found.clues, np.ones(len(found.clues), np.int64), found.pairs), budget)
         is_old = among(tally.sets, self.clues) if len(self.clues) else np.zeros(len(tally), np.bool_)
         self.clues = np.concatenate([self.clues, tally.sets[~is_old]])
         self.pairs = np.concatenate([self.pairs, tally.pairs[~is_old]])
 
-    def _prove(self, ids: Numbers, codes: Codes, lead: int, derive: DeriveClaims, budget: Budget) -> None:
+    def _prove(self, searches: list[WitnessSearch], rows: int, derive: DeriveClaims, budget: Budget) -> None:
         """Derives claims, searches pairs that satisfy one and adds their clues, until there are none. Then `proven` has
         the claims; if the budget runs out, those that were searched."""
         held = np.concatenate([self.proven, self.space.mirrored_atoms(self.proven)])
-        search = (
-            self._search_elsewhere(codes, lead) if self.executor.elsewhere else self._search_here(codes, lead, budget)
-        )
         proven = claims = none(len(self.space.atoms))
         with suppress(Cancelled):
             while True:
-                claims = self.canonical(derive(self.lacking(budget), codes.shape[1]))
+                claims = self.canonical(derive(self.lacking(budget), rows))
                 unproven = claims[~among(claims, proven)] if len(proven) else claims
-                only_new = np.zeros(len(unproven), np.bool_)
-                for first, _ in spans(len(unproven) if len(held) else 0, 1, budget):
-                    only_new[first] = ((held & unproven[first]) == held).all(axis=1).any()
-                now_proven, places, clues_before = [proven], [np.zeros((0, 2), np.int64)], len(self)
-                try:
-                    for claim, pair in search(unproven, only_new):
-                        if pair is None:
-                            now_proven.append(claim[None, :])
-                        else:
-                            places.append(np.array([pair]))
-                finally:
-                    proven = np.concatenate(now_proven)
-                self._add(codes, np.concatenate(places), ids, budget)
-                if budget.spent() or len(self) == clues_before:
+                before = len(self)
+                for found in self._searched(searches, unproven, self._contain(unproven, held, budget), budget):
+                    holds = ~found.refuted(self.space, found.settled)
+                    proven = np.concatenate([proven, found.settled[holds]])
+                    self._add(found, budget)
+                if budget.spent() or len(self) == before:
                     break
         self.proven = proven[among(proven, claims)] if len(proven) else proven
 
-    def _search_here(self, codes: Codes, lead: int, budget: Budget) -> Search:
-        """Searches claims one by one, in a sample of the rows before all rows. Skips claims that a pair found before
-        satisfies."""
-        step = max(1, codes.shape[1] // _TRIED)
-        every = Clashes(self.space, codes, lead, executor=self.executor, budget=budget)
-        sample = Clashes(self.space, np.ascontiguousarray(codes[:, ::step]), budget=budget) if step > 1 else None
+    def _contain(self, claims: Masks, held: Masks, budget: Budget) -> Flags:
+        """Which claims contain a conjunction that no older pair satisfies."""
+        contain = np.zeros(len(claims), np.bool_)
+        for first, _ in spans(len(claims) if len(held) else 0, 1, budget):
+            contain[first] = ((held & claims[first]) == held).all(axis=1).any()
+        return contain
 
-        def search(claims: Masks, only_new: Flags) -> Iterator[tuple[Masks, Pair | None]]:
-            lacked = none(len(self.space.atoms))
-            every.compare_new |= int(only_new.sum()) > _PASS_IN_PAIRS * lead
-            for n, claim in enumerate(claims):
-                budget.report("verifying rules", n / len(claims))
-                if budget.spent():
-                    return
-                if not (lacked & claim).any(axis=1).all():
-                    continue
-                pair = sample.pair(claim) if sample is not None and not only_new[n] else None
-                if pair is not None:
-                    pair = pair[0] * step, pair[1] * step
-                else:
-                    pair = every.pair(claim, new=bool(only_new[n]))
-                if pair is not None:
-                    clues = self.space.clues(codes, np.array([pair]))
-                    both = np.concatenate([clues, self.space.mirrored(clues)])
-                    lacked = np.concatenate([lacked, self.space.lacks(both)])
-                yield claim, pair
-
-        return search
-
-    def _search_elsewhere(self, codes: Codes, lead: int) -> Search:
-        """Searches the claims on the executor, in parts."""
-        space = np.frombuffer(pickle.dumps(self.space), np.uint8)
-        shared = {"codes": codes, "lead": np.array([lead]), "space": space}
-
-        def search(claims: Masks, only_new: Flags) -> Iterator[tuple[Masks, Pair | None]]:
-            size = max(1, -(-len(claims) // _PARTS))
-            blocks = [
-                Block({"claims": claims[i : i + size], "only_new": only_new[i : i + size]})
-                for i in range(0, len(claims), size)
-            ]
-            answers = [np.asarray(answer["pairs"]) for answer in self.executor.map(clash_tile, blocks, shared)]
-            pairs = np.concatenate([np.zeros((0, 2), np.int64), *answers]).tolist()
-            yield from zip(claims, (None if t < 0 else (t, s) for t, s in pairs), strict=True)
-
-        return search
+    def _searched(
+        self, searches: list[WitnessSearch], claims: Masks, only_new: Flags, budget: Budget
+    ) -> Iterator[Witnesses]:
+        """What is found for the claims; for those that hold on the older rows among pairs with an inserted row."""
+        for new in (True, False):
+            some = claims[only_new == new]
+            for search in searches:
+                if len(some):
+                    found = search.search(some, budget, new=new)
+                    yield found
+                    some = some[~among(some, found.settled)]
 
     def canonical(self, atoms: Masks) -> Masks:
         """One of each conjunction and its mirror image, without duplicates."""
@@ -196,15 +180,3 @@ class LeanEvidence:
     def restore(self, derive: DeriveClaims, rows: int) -> None:
         """Derives the claims of loaded clues, which were proven before these were stored."""
         self.proven = self.canonical(derive(self.lacking(), rows))
-
-
-def clash_tile(block: Arrays, shared: Arrays) -> Arrays:
-    """For each claim a pair of rows, by position, that satisfies it, or (-1, -1)."""
-    space: PredicateSpace = pickle.loads(np.asarray(shared["space"]).tobytes())
-    rows = Clashes(space, np.asarray(shared["codes"]), int(np.asarray(shared["lead"])[0]))
-    claims = np.asarray(block["claims"], np.uint64)
-    pairs = [
-        rows.pair(claim, new=bool(new)) or (-1, -1)
-        for claim, new in zip(claims, np.asarray(block["only_new"]), strict=True)
-    ]
-    return {"pairs": np.array(pairs, np.int64).reshape(-1, 2)}

@@ -16,10 +16,10 @@ import numpy as np
 import numpy.typing as npt
 
 from holdfast.discovery.budget import Budget
-from holdfast.discovery.dc.predicate_space import WEAK, PredicateSpace
 from holdfast.discovery.hitting_sets.border import Border
 from holdfast.discovery.hitting_sets.minimal import Groups, minimal_edges, minimal_hitting_sets
 from holdfast.discovery.hitting_sets.weighted import WeightedEdges
+from holdfast.discovery.witness.predicate_space import WEAK, PredicateSpace
 from holdfast.executors.executor import Cancelled
 from holdfast.rules.limit import most_within
 from holdfast.rules.masks import Masks, Numbers, among, distinct, full, has, mask_of, none, numbered, pack, unpack

@@ -10,11 +10,12 @@ from holdfast.arrays import Array, Arrays
 from holdfast.discovery.budget import Budget
 from holdfast.discovery.dc.denial import DenialRules
 from holdfast.discovery.dc.evidence import Evidence, expected_clues
-from holdfast.discovery.dc.lean import LeanEvidence
+from holdfast.discovery.dc.lean import COMPARED, LeanEvidence
 from holdfast.discovery.dc.order import OrderRules
-from holdfast.discovery.dc.predicate_space import PredicateSpace, cross_pairs
 from holdfast.discovery.pair_sets import Tally
 from holdfast.discovery.search_options import SearchOptions
+from holdfast.discovery.witness.orders import MEMORY
+from holdfast.discovery.witness.predicate_space import PredicateSpace, cross_pairs
 from holdfast.executors.executor import Executor
 from holdfast.executors.threads import ThreadExecutor
 from holdfast.rules.change import Pair
@@ -30,14 +31,16 @@ SPACE = "space"  # the fact that has the pairs of different columns that are com
 _PAIRS_PER_SECOND, _SECONDS = 300e6, 60  # of one core, and the time that counting may take
 MAX_EVIDENCE_PAIRS = _PAIRS_PER_SECOND * _SECONDS * (os.cpu_count() or 1)  # pairs of a change that are counted at most
 MAX_CLUES = 30_000_000  # that are counted at most: a few gigabytes
+_TALL, _ROWS_PER_CLUE = 15_000, 30  # rows, and rows for each kind of pairs, from which on witnesses are found sooner
 _DERIVING = 0.5  # share of the time for deriving rules from lean evidence; the rest is for proving them
 
 
 class TableDcs:
     """The rules of one table. Its facts are the evidence.
 
-    The first rows decide which different columns are compared, once and for all. All pairs are counted as long as no
-    change has more than `most_pairs`; after that evidence is lean, unless the options say otherwise.
+    The first rows decide which different columns are compared, once and for all. All pairs are counted as long as that
+    is faster than a search for witnesses, and no change has more than `most_pairs`; after that evidence is lean, unless
+    the options say otherwise.
     """
 
     def __init__(
@@ -48,9 +51,12 @@ class TableDcs:
         *,
         table: str | None = None,
         most_pairs: float | None = None,
+        most_compared: int = COMPARED,
+        memory: int = MEMORY,
     ) -> None:
         self._schema, self._options, self._executor = schema, options, executor or ThreadExecutor()
         self._table, self._most_pairs = table, MAX_EVIDENCE_PAIRS if most_pairs is None else most_pairs
+        self._most_compared, self._memory = most_compared, memory
         self.rules = RuleSet()
         self.space: PredicateSpace | None = None
         self.counted: Evidence | None = None
@@ -80,20 +86,25 @@ class TableDcs:
 
     def _give_up_counts(self, space: PredicateSpace) -> None:
         """Turns to lean evidence."""
-        self.counted, self.lean = None, LeanEvidence(space, self._executor)
+        lean = LeanEvidence(space, self._executor, self._memory, self._most_compared)
+        self.counted, self.lean = None, lean
 
     def _is_too_much(self, change: RowChange, space: PredicateSpace, budget: Budget | None) -> bool:
-        """Whether counting all pairs takes too much time or memory."""
+        """Whether counting all pairs takes too much time or memory, or more time than the search for witnesses, whose
+        claims are about as many as the kinds of pairs."""
         if self._options.evidence != "auto" or self._options.max_error:
             return self._options.evidence == "lean"
         clues = max(expected_clues(space, change.added_codes, budget), 0 if self.counted is None else len(self.counted))
-        return change.pairs > self._most_pairs or clues > MAX_CLUES
+        if change.pairs > self._most_pairs or clues > MAX_CLUES:
+            return True
+        rows = change.rows_after
+        return rows > _TALL and rows > _ROWS_PER_CLUE * clues
 
     @property
     def strategy(self) -> str:
         """The strategy, in words."""
         if self.lean is not None:
-            return f"{len(self.lean):,} kinds of pairs with a pair each"
+            return self.lean.strategy
         return "no rows yet" if self.counted is None else f"{len(self.counted):,} kinds of pairs, counted"
 
     def update(self, change: RowChange, budget: Budget | None = None) -> dict[str, Array]:
@@ -107,7 +118,7 @@ class TableDcs:
             self._begin(pairs)
             facts[SPACE] = np.array(pairs, np.int64).reshape(-1, 2)
         assert self.space is not None
-        rows = len(change.kept) + len(change.added)
+        rows = change.rows_after
         if self.counted is not None and self._is_too_much(change, self.space, budget):
             self._give_up_counts(self.space)
         self._lacked = None

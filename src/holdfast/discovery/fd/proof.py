@@ -21,6 +21,16 @@ class Claims(NamedTuple):
     lefts: Masks
     rights: Numbers
 
+    def where(self, chosen: npt.NDArray[np.bool_]) -> Claims:
+        return Claims(self.lefts[chosen], self.rights[chosen])
+
+    def joined(self, other: Claims) -> Claims:
+        return Claims(np.concatenate([self.lefts, other.lefts]), np.concatenate([self.rights, other.rights]))
+
+    def values(self) -> list[tuple[bytes, int]]:
+        """Each claim as a value that sets can hold."""
+        return [(left.tobytes(), right) for left, right in zip(self.lefts, self.rights.tolist(), strict=True)]
+
 
 @dataclass
 class Proof:
@@ -69,16 +79,33 @@ class Proof:
     def _equivalences(self, rules: FdRules, old: CollapsedRules) -> Iterator[tuple[int, int]]:
         """A cycle of FDs through each class, without those that are proven or follow from a rule of before. Equivalence
         before the change does not prove it: with `max_size=0` no rule stated it."""
-        for first in np.unique(rules.classes).tolist():
-            members = np.flatnonzero(rules.classes == first).tolist()
-            for a, b in zip(members, [*members[1:], first], strict=True):
-                claim = mask_of([a], rules.columns)
-                follows = self._proven(old, mask_of([old.classes[a]], rules.columns), int(old.classes[b])).all()
-                if a != b and not follows and (claim.tobytes(), b) not in self._valid:
-                    yield a, b
+        for a, b in _cycles(rules):
+            claim = mask_of([a], rules.columns)
+            follows = self._proven(old, mask_of([old.classes[a]], rules.columns), int(old.classes[b])).all()
+            if not follows and (claim.tobytes(), b) not in self._valid:
+                yield a, b
 
     def _before(self, rules: FdRules) -> CollapsedRules:
         """The rules before the change, over classes that are parts of the current ones."""
         if self.before is None:
             return CollapsedRules.nothing(rules.columns)
         return self.before.refined(common_parts(self.before.classes, rules.classes))
+
+
+def claims_of(rules: FdRules) -> Claims:
+    """The rules, and the FDs that make the columns of each class equivalent."""
+    lefts, rights = [none(rules.columns)], [np.zeros(0, np.int64)]
+    for right, left_sides in rules.left_sides.items():
+        lefts.append(left_sides)
+        rights.append(np.full(len(left_sides), right))
+    cycles = list(_cycles(rules))
+    lefts += [mask_of([a], rules.columns) for a, _ in cycles]
+    return Claims(np.concatenate(lefts), np.concatenate([*rights, np.array([b for _, b in cycles], np.int64)]))
+
+
+def _cycles(rules: FdRules) -> Iterator[tuple[int, int]]:
+    """The FDs a -> b of a cycle through each class of several columns."""
+    for first in np.unique(rules.classes).tolist():
+        members = np.flatnonzero(rules.classes == first).tolist()
+        if len(members) > 1:
+            yield from zip(members, [*members[1:], first], strict=True)

@@ -71,7 +71,7 @@ class TableFds:
         """The strategy, in words."""
         if self.counted is not None:
             return f"{len(self.counted):,} agree-sets of all pairs"
-        return f"{len(self.witnessed):,} agree-sets with a pair each" if self.witnessed else "rows grouped by columns"
+        return self.witnessed.strategy if self.witnessed is not None else "rows grouped by columns"
 
     def update(self, change: RowChange, budget: Budget | None = None) -> dict[str, Array]:
         """Updates facts and rules to the rows after a change. Returns the facts that were added, for `merge`
@@ -81,7 +81,7 @@ class TableFds:
         if self._near is not None:
             self._search(np.concatenate([change.kept_codes, change.added_codes], axis=1), budget)
         elif self.counted is not None:
-            self._derive(self.counted, len(change.kept) + len(change.added), budget)
+            self._derive(self.counted, change.rows_after, budget)
         return delta
 
     def _update_facts(self, change: RowChange, budget: Budget | None) -> dict[str, Array]:

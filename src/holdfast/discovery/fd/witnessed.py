@@ -1,10 +1,10 @@
 """Agree-sets of tables with too many rows to compare all pairs: some sets, each with a live pair as its witness.
 
 The sets suffice if every rule that they do not refute holds. From nothing: sample pairs, derive the rules, validate
-them, and add the pairs that refute one, until none is refuted. Inserted rows: find the pairs that violate a rule; if
-these are too many, validate the rules again. Deleted rows: drop the sets whose witness lost a row, and validate the
-rules that this frees. A rule is validated by grouping the rows by its left side. (DynFD and EAIFD keep negative covers
-in this way; the witness tells whether a set survives a delete.)
+them, and add the pairs that refute one, until none is refuted. Inserted rows: search pairs of them that violate a rule,
+in rows that are kept sorted. Deleted rows: drop the sets whose witness lost a row, and validate the rules that this
+frees. A rule is validated by grouping the rows by its left side. (DynFD and EAIFD keep negative covers in this way; the
+witness tells whether a set survives a delete.)
 """
 
 from __future__ import annotations
@@ -16,23 +16,24 @@ import numpy as np
 from holdfast.arrays import Array, Arrays
 from holdfast.discovery.budget import Budget
 from holdfast.discovery.fd.agree_sets import AgreeSets
-from holdfast.discovery.fd.collapsed import CollapsedRules
 from holdfast.discovery.fd.exact import FdRules
-from holdfast.discovery.fd.matches import Matcher
 from holdfast.discovery.fd.maximal_sets import MaximalSets
 from holdfast.discovery.fd.partitions import DEFAULT_MEMORY, Partitions
-from holdfast.discovery.fd.proof import Claims, Proof
-from holdfast.discovery.pair_sets import Tally, sampled_neighbours
+from holdfast.discovery.fd.proof import Claims, Proof, claims_of
+from holdfast.discovery.pair_sets import sampled_neighbours
 from holdfast.discovery.pair_tiles import known_columns
+from holdfast.discovery.witness.predicate_space import PredicateSpace
+from holdfast.discovery.witness.sorted_search import SortedSearch
 from holdfast.executors.executor import Block, Executor
 from holdfast.executors.threads import ThreadExecutor
 from holdfast.kernels.agree_match import sets_of_pairs
 from holdfast.kernels.handle import as_compiled
-from holdfast.rules.masks import Masks, Numbers, among, numbered, unpack
+from holdfast.rules.masks import Masks, Numbers, among, none, numbered, pack, unpack
 from holdfast.table.dictionary import Codes
 from holdfast.table.row_change import RowChange
 
-MAX_COMPARED_PAIRS = 100_000_000_000  # of an inserted and any row; with more, the rules are validated
+COMPARED = 2_500  # inserted rows: comparing them with all rows takes as long as sorting all rows for a search
+MAX_CLAIMS = 20_000  # that are searched in sorted rows; more are validated
 _SAMPLED = 20_000  # pairs of neighbours in the order of each column
 _CLASHES = 16  # pairs taken from one refuted rule
 _CLAIMS = 8  # between budget checks
@@ -55,42 +56,53 @@ class WitnessedAgreeSets:
     nulls: str = "equal"
     executor: Executor = field(default_factory=ThreadExecutor)
     memory: int = DEFAULT_MEMORY
-    most_pairs: int = MAX_COMPARED_PAIRS
+    most_compared: int = COMPARED
+    most_claims: int = MAX_CLAIMS
     few_visits: int = _FEW_VISITS
 
     def __post_init__(self) -> None:
-        self._pairs_of = AgreeSets(self.columns, self.nulls)
+        self._pairs_of = AgreeSets(self.columns, self.nulls, self.executor)
+        self._space = PredicateSpace.of_equality(self.columns, self.nulls)
+        self._kept: SortedSearch | None = None
+        self._compared = 0
         self.sets = np.zeros((0, self._pairs_of.width), np.uint64)
         self.pairs = np.zeros((0, 2), np.int64)
 
     def __len__(self) -> int:
         return len(self.sets)
 
+    @property
+    def strategy(self) -> str:
+        """In words."""
+        sorted_rows = f", rows sorted in {self._kept.orders} ways" if self._kept is not None else ""
+        return f"{len(self):,} agree-sets with a pair each{sorted_rows}"
+
     def update(self, change: RowChange, rules: FdRules, budget: Budget | None = None) -> None:
-        """Updates the sets and the rules to the rows after a change."""
+        """Updates the sets and the rules to the rows after a change. Inserted rows cost what the change costs, rules
+        that lose their witness O(rows) each."""
         budget, before = budget or Budget(), rules.collapsed()
         lost = np.isin(self.pairs, change.removed).any(axis=1)
         self._take(self.sets[~lost], self.pairs[~lost])
-        ids = np.concatenate([change.added, change.kept])
-        codes = np.concatenate([change.added_codes, change.kept_codes], axis=1)
-        violating = self._violating(change, ids, codes, before) if len(self.pairs) else None
-        if violating is None:
-            self._add(*self._sample(ids, codes), budget)
-            proof = Proof()
+        if len(self.pairs) and len(before) <= self.most_claims and 2 * len(change.added) < change.rows_after:
+            following, proof = self._following(change, budget), Proof(before, complete=not lost.any())
         else:
-            self._add(violating.sets, ids[violating.pairs], budget)
-            proof = Proof(before, complete=not lost.any())
-        self._prove(ids, codes, rules, proof, budget)
+            following, proof, self._kept = None, Proof(), None
+            self._add(*self._sample(*change.after), budget)
+        self._prove(change, rules, proof, following, budget)
 
-    def _violating(self, change: RowChange, ids: Numbers, codes: Codes, before: CollapsedRules) -> Tally | None:
-        """Sets of pairs with an inserted row, by position: all pairs that violate a rule of before are among those
-        counted. None if finding them takes longer than validating the rules."""
-        if len(change.kept) < 2 or len(change.added) * len(ids) > self.most_pairs:
+    def _following(self, change: RowChange, budget: Budget) -> SortedSearch | None:
+        """The search among pairs with an inserted row. None: they are few, and all were compared and added."""
+        if self._kept is not None:
+            self._kept.change(change)
+            return self._kept
+        self._compared += len(change.added)
+        if self._compared <= self.most_compared:
+            self._pairs_of.executor = self.executor
+            tally = self._pairs_of.pairs(change.added, change.added_codes, change.kept, change.kept_codes)
+            self._add(tally.sets, tally.pairs, budget)
             return None
-        if not len(change.added):
-            return Tally.nothing(self._pairs_of.width)
-        self._pairs_of.executor = self.executor
-        return Matcher(codes, len(change.added), self._pairs_of).tally(before.expanded())
+        self._kept = SortedSearch(self._space, *change.after, len(change.added))
+        return self._kept
 
     def _take(self, sets: Masks, pairs: Numbers) -> None:
         self.sets, self.pairs = sets, pairs
@@ -122,23 +134,65 @@ class WitnessedAgreeSets:
         sets_of_pairs(some, known_columns(some, self.nulls), near, self.nulls == "sql", out)
         return out
 
-    def _prove(self, ids: Numbers, codes: Codes, rules: FdRules, proof: Proof, budget: Budget) -> None:
-        """Derives rules, validates them and adds the sets that refute one, until none is refuted."""
+    def _prove(
+        self, change: RowChange, rules: FdRules, proof: Proof, following: SortedSearch | None, budget: Budget
+    ) -> None:
+        """Derives rules, searches and validates them, and adds the sets that refute one, until none is refuted."""
         partitions: Partitions | None = None
+        searched: set[tuple[bytes, int]] = set()  # claims that hold for pairs with an inserted row
         while True:
-            rules.update(*self.split(), len(ids), budget)
-            claims = proof.open_claims(rules)
+            rules.update(*self.split(), change.rows_after, budget)
+            claims = Claims(none(self.columns), np.zeros(0, np.int64))
+            if following is not None:
+                refuted, claims = self._search(following, claims_of(rules), searched, budget)
+                if refuted and not budget.spent():
+                    continue
+            claims = claims.joined(proof.open_claims(rules))
             if not len(claims.lefts):
                 return
             if partitions is None:
-                partitions = Partitions.of_codes(codes, self.nulls, self.memory)
+                partitions = Partitions.of_codes(change.after[1], self.nulls, self.memory)
             clashes = self._clashes(partitions, claims, proof, budget)
             if budget.spent():
-                proof.keep_proven(rules, budget)
+                (proof if following is None else Proof()).keep_proven(rules, budget)
                 return
             if not len(clashes):
                 return
+            ids, codes = change.after
             self._add(self._sets_of(codes, clashes), ids[clashes], budget)
+
+    def _search(
+        self, following: SortedSearch, claims: Claims, searched: set[tuple[bytes, int]], budget: Budget
+    ) -> tuple[bool, Claims]:
+        """Whether pairs with an inserted row refute some of the claims that were not `searched` yet; their sets are
+        added. And the claims that have to be validated instead."""
+        is_open = np.array([claim not in searched for claim in claims.values()], np.bool_)
+        claims = claims.where(is_open) if len(is_open) else claims
+        if not len(claims.lefts):
+            return False, claims
+        masks = self._as_atoms(claims)
+        found = following.search(masks, budget, new=True)
+        settled = among(masks, found.settled)
+        searched.update(claims.where(settled & ~found.refuted(self._space, masks)).values())
+        if len(found.pairs):
+            self._add(self._sets_with(found.clues), found.pairs, budget)
+        return len(found.pairs) > 0, claims.where(~settled)
+
+    def _as_atoms(self, claims: Claims) -> Masks:
+        """Pairs that refute a claim are equal in its left side and differ in its right side."""
+        atoms = np.zeros((len(claims.lefts), len(self._space.atoms)), np.bool_)
+        atoms[:, 0::2] = unpack(claims.lefts, self.columns)
+        is_fd = np.flatnonzero(claims.rights < self.columns)
+        atoms[is_fd, 2 * claims.rights[is_fd] + 1] = True
+        return pack(atoms)
+
+    def _sets_with(self, clues: Masks) -> Masks:
+        """The agree-sets of pairs with these clues."""
+        bits = unpack(clues, len(self._space.bits))
+        if self.nulls != "sql":
+            return pack(~bits)
+        differs, unknown = bits[:, 0::2], bits[:, 1::2]
+        return np.concatenate([pack(~differs), pack(differs & ~unknown)], axis=1)
 
     def _clashes(self, partitions: Partitions, claims: Claims, proof: Proof, budget: Budget) -> Numbers:
         """Pairs of rows, by position, that refute claims. Claims that no pair refutes are added to the proof. Claims

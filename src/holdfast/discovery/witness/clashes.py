@@ -2,8 +2,7 @@
 
 Equalities group the rows. Each group is sorted by the first other comparison; one pass then decides the second one,
 which needs only the least and the greatest value so far. For a third comparison these extremes are kept in a tree over
-the ranks of the second. Each further comparison takes one pass for each bit of its ranks. For very many conjunctions
-and few inserted rows, these rows are compared with all rows instead.
+the ranks of the second. Each further comparison takes one pass for each bit of its ranks.
 """
 
 from __future__ import annotations
@@ -16,19 +15,15 @@ import numpy.typing as npt
 
 from holdfast.arrays import Flags
 from holdfast.discovery.budget import Budget
-from holdfast.discovery.dc.evidence import Evidence
-from holdfast.discovery.dc.predicate_space import PredicateSpace
-from holdfast.executors.executor import Executor
-from holdfast.executors.threads import ThreadExecutor
+from holdfast.discovery.witness.predicate_space import PredicateSpace, Term
 from holdfast.kernels import sweep
 from holdfast.kernels.grouping import number_values
-from holdfast.rules.masks import Masks, Numbers, unpack
-from holdfast.rules.operator import Op, Weak
+from holdfast.rules.masks import Masks, Numbers
+from holdfast.rules.operator import Op
 from holdfast.table.dictionary import NULL, Codes
 from holdfast.table.keys import table_for
 
 Pair = tuple[int, int]
-Term = tuple[int, Op]  # a comparison and its operator
 Keys = list[tuple[Codes, Codes]]  # operands that must be equal: of rows as t, and as s
 Roles = tuple[Flags, Flags]  # rows that may be t, and rows that may be s
 _OPS = {
@@ -38,8 +33,7 @@ _OPS = {
     Op.GE: sweep.GREATER_EQUAL,
     Op.NE: sweep.DIFFERENT,
 }
-_WEAK = {Op.LE: Weak.LE, Op.GE: Weak.GE, Op.NE: Weak.NE, Op.EQ: Weak.LE | Weak.GE}
-_SWEPT = 3  # comparisons besides equalities that one pass decides
+SWEPT = 3  # comparisons besides equalities that one pass decides
 _FEW = 0.05  # share of the rows up to which sorting them is faster than filtering the order of all rows
 
 
@@ -67,16 +61,11 @@ class Clashes:
         codes: Codes,
         lead: int = 0,
         *,
-        compare_new: bool = False,
-        executor: Executor | None = None,
         budget: Budget | None = None,
     ) -> None:
-        """`compare_new`: compare inserted rows with all rows once, for very many questions."""
-        self._space, self._codes, self._lead, self._budget = space, codes, lead, budget or Budget()
-        self.compare_new, self._executor = compare_new, executor or ThreadExecutor()
+        self._space, self._lead, self._budget = space, lead, budget or Budget()
         self._operands = space.operands(codes)
         self._rows = codes.shape[1]
-        self._lacked: tuple[Masks, Numbers] | None = None  # atoms that pairs with an inserted row lack, and these pairs
         self._numberings: dict[tuple[int, int], tuple[Numbers, Numbers, int]] = {}
         self._orders: dict[int, npt.NDArray[np.int32]] = {}
 
@@ -86,9 +75,7 @@ class Clashes:
         each further one."""
         if new and not self._lead:
             return None
-        if new and self.compare_new:
-            return self._compared(atoms)
-        return self.satisfying(self._conjunction(atoms), new=new)
+        return self.satisfying(self._space.terms(atoms), new=new)
 
     def satisfying(self, terms: Sequence[Term], *, new: bool = False) -> Pair | None:
         """Two rows that satisfy all of these comparisons, or None."""
@@ -97,7 +84,7 @@ class Clashes:
 
     def _within(self, keys: Keys, rest: Sequence[Term], new: bool, only: Roles | None = None) -> Pair | None:
         """A pair of rows with equal keys, in the roles that `only` allows."""
-        if len(rest) > _SWEPT:
+        if len(rest) > SWEPT:
             return self._halved(keys, rest, new, only)
         unequal = [self._predicate(i, op) for i, op in sorted(rest, key=lambda item: not item[1].is_order)]
         ways = _one_way(unequal)
@@ -132,15 +119,6 @@ class Clashes:
                 if pair is not None:
                     return pair
         return None
-
-    def _conjunction(self, atoms: Masks) -> list[Term]:
-        """(comparison, operator) of a set of weak atoms."""
-        weak_of: dict[int, Weak] = {}
-        for place in np.flatnonzero(unpack(atoms.reshape(1, -1), len(self._space.atoms))[0]).tolist():
-            i, op = self._space.atoms[place]
-            weak_of[i] = weak_of.get(i, Weak(0)) | _WEAK[op]
-        ops = ((i, Op.of_atoms(weak)) for i, weak in weak_of.items())
-        return [(i, op) for i, op in ops if op is not None]
 
     def _predicate(self, i: int, op: Op) -> CodedPredicate:
         left, right = self._operands[i]
@@ -259,19 +237,6 @@ class Clashes:
             self._orders[id(values)] = _ascending(values)
         return self._orders[id(values)]
 
-    # --- all pairs ------------------------------------------------------------------------------------------
-
-    def _compared(self, atoms: Masks) -> Pair | None:
-        """A pair with an inserted row that satisfies the atoms. These pairs are all compared, once."""
-        if self._lacked is None:
-            new, old = np.split(np.arange(self._rows), [self._lead])
-            tally = Evidence(self._space, self._executor).pairs(new, self._codes[:, new], old, self._codes[:, old])
-            both = np.concatenate([tally.sets, self._space.mirrored(tally.sets)])
-            self._lacked = self._space.lacks(both), np.concatenate([tally.pairs, tally.pairs[:, ::-1]])
-        lacks, pairs = self._lacked
-        passes = np.flatnonzero(~(lacks & atoms).any(axis=1))
-        return (int(pairs[passes[0], 0]), int(pairs[passes[0], 1])) if len(passes) else None
-
 
 def _ranks(left: Codes, right: Codes) -> tuple[Numbers, Numbers, int]:
     """Both sides by common rank, from 0 on, and how many ranks there are."""
@@ -295,7 +260,7 @@ def _one_way(predicates: list[CodedPredicate]) -> list[list[CodedPredicate]]:
     """The ways to write a conjunction such that rows are sorted and ranked by orders: `!=` there becomes `<` or `>`."""
     ways: list[list[CodedPredicate]] = [[]]
     for place, p in enumerate(predicates):
-        split = p.op is Op.NE and (place == 0 or (place == 1 and len(predicates) == _SWEPT))
+        split = p.op is Op.NE and (place == 0 or (place == 1 and len(predicates) == SWEPT))
         ops = (Op.LT, Op.GT) if split else (p.op,)
         ways = [[*way, p._replace(op=op)] for way in ways for op in ops]
     return ways

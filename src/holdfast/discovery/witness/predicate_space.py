@@ -26,13 +26,14 @@ from holdfast.discovery.search_options import CrossColumns
 from holdfast.discovery.slices import AT_ONCE
 from holdfast.errors import HoldfastError, SchemaError, shown
 from holdfast.kernels.sets import derive
-from holdfast.rules.masks import Masks, Numbers, pack, unpack, words_for
-from holdfast.rules.operator import Op
+from holdfast.rules.masks import Masks, Numbers, mask_of, pack, unpack, words_for
+from holdfast.rules.operator import Op, Weak
 from holdfast.table.compare import common_codes, comparable
 from holdfast.table.dictionary import NULL, Codes
 from holdfast.table.identity import identities
 from holdfast.table.keys import groups
-from holdfast.table.schema import Schema, unknown_name
+from holdfast.table.kind import Kind
+from holdfast.table.schema import Column, Schema, unknown_name
 
 MAX_CROSS_PAIRS = 8  # pairs of different columns that are compared
 WEAK = (Op.LE, Op.GE, Op.NE)
@@ -43,6 +44,7 @@ _SAYS: dict[int, Callable[[Codes, Codes], Flags]] = {LESS: np.less, GREATER: np.
 _NEITHER, _BOTH = 0b0001, 0b1000  # truth tables of two bits
 _FIRST, _SECOND = 0b1010, 0b1100  # one bit is set, whatever the other
 CROSSED = ("numbers", "text", "dates")
+Term = tuple[int, Op]  # a comparison and its operator
 
 
 class Derived(NamedTuple):
@@ -95,6 +97,11 @@ class PredicateSpace:
             crossed += [Comparison(a, b, ordered), Comparison(b, a, ordered)]
         return cls(schema, nulls, (*same, *crossed))
 
+    @classmethod
+    def of_equality(cls, columns: int, nulls: str) -> PredicateSpace:
+        """Compares each column with itself, as if it had no order: `=` and `!=` only."""
+        return cls.of(Schema(tuple(Column(f"c{i}", Kind.TEXT) for i in range(columns))), nulls)
+
     def is_crossed(self, comparison: int) -> bool:
         """Whether it compares two different columns."""
         return self.comparisons[comparison].left != self.comparisons[comparison].right
@@ -124,6 +131,10 @@ class PredicateSpace:
         places = {bit: place for place, bit in enumerate(self.bits)}
         mirror = {LESS: GREATER, GREATER: LESS, DIFFERENT: DIFFERENT, UNKNOWN: UNKNOWN}
         return Derived.of((places[self._mirror(i), mirror[say]], -1, _FIRST) for i, say in self.bits)
+
+    def both_ways(self, clues: Masks, budget: Budget | None = None) -> Masks:
+        """The clues, followed by those of the same pairs with t and s exchanged."""
+        return np.concatenate([clues, self.mirrored(clues, budget)])
 
     def _mirror(self, comparison: int) -> int:
         return self.comparisons.index(self.comparisons[comparison].mirrored)
@@ -178,6 +189,23 @@ class PredicateSpace:
             for weak in (Op.LE, Op.GE) if op is Op.EQ else (op,):
                 weak_bits[:, len(WEAK) * i + WEAK.index(weak)] |= bits[:, atom]
         return weak_bits
+
+    def terms(self, atoms: Masks) -> list[Term]:
+        """The comparisons of a conjunction of weak atoms, with their operators. None of them is a contradiction."""
+        weak_of: dict[int, Weak] = {}
+        for place in np.flatnonzero(unpack(atoms.reshape(1, -1), len(self.atoms))[0]).tolist():
+            i, op = self.atoms[place]
+            weak_of[i] = weak_of.get(i, Weak(0)) | op.atoms
+        ops = ((i, Op.of_atoms(weak)) for i, weak in weak_of.items())
+        return [(i, op) for i, op in ops if op is not None]
+
+    def conjunction(self, terms: Iterable[Term]) -> Masks:
+        """The weak atoms of some comparisons, as one row: the inverse of `terms`."""
+        wanted = dict(terms)
+        return mask_of(
+            (place for place, (i, op) in enumerate(self.atoms) if i in wanted and wanted[i].implies(op)),
+            len(self.atoms),
+        )
 
     # --- rows -----------------------------------------------------------------------------------------------
 

@@ -1,0 +1,82 @@
+"""Parts of claims that are asked in their place: the few pairs that satisfy a part answer all claims that contain it.
+
+(The idea of SelectIndex of IncDC, which chooses the predicates that an index is for, and of the shared indexes of
+IncPOD. Here a part is any conjunction, and a sample of pairs says that few satisfy it.)
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from itertools import combinations
+
+import numpy as np
+
+from holdfast.arrays import Flags
+from holdfast.discovery.witness.predicate_space import PredicateSpace, Term
+from holdfast.rules.masks import Masks, none
+from holdfast.rules.operator import Op
+
+_MOST_TERMS = 3  # of a part, unless it is a whole claim
+_AT_ONCE = 512  # claims for which parts are chosen together
+_PAIRS_PER_CHECK = 1 << 24  # of parts and sampled pairs, or of parts and claims
+
+
+def chosen_parts(space: PredicateSpace, claims: Masks, lacked: Masks) -> Masks:
+    """Parts such that each claim contains one. `lacked`: the atoms that a sample of pairs lacks; no pair of it
+    satisfies a chosen part. Greedy: the part of most claims comes first. A claim that shares no such part with another
+    is asked itself."""
+    chosen = [none(len(space.atoms))]
+    for first in range(0, len(claims), _AT_ONCE):
+        rest = claims[first : first + _AT_ONCE]
+        rest = rest[~_contain(np.concatenate(chosen), rest).any(axis=0)]
+        chosen += list(_greedy(space, rest, lacked))
+    return np.concatenate(chosen)
+
+
+def _greedy(space: PredicateSpace, claims: Masks, lacked: Masks) -> Iterator[Masks]:
+    shared = _shared(space, claims)
+    rare = shared[~_satisfied(shared, lacked)]
+    contains = _contain(rare, claims)
+    missing = np.ones(len(claims), np.bool_)
+    while len(rare):
+        gains = contains[:, missing].sum(axis=1)
+        best = int(gains.argmax())
+        if gains[best] < 2:
+            break
+        yield rare[best : best + 1]
+        missing &= ~contains[best]
+    yield claims[missing]
+
+
+def _shared(space: PredicateSpace, claims: Masks) -> Masks:
+    """Conjunctions that several claims contain, those with equalities first: their pairs are found soonest."""
+    uses = Counter(part for claim in claims for part in _parts(space.terms(claim)))
+    several = [part for part, count in uses.items() if count > 1]
+    several.sort(key=lambda part: (-sum(op is Op.EQ for _, op in part), len(part), part))
+    return np.concatenate([none(len(space.atoms)), *(space.conjunction(part) for part in several)])
+
+
+def _parts(terms: list[Term]) -> Iterator[tuple[Term, ...]]:
+    for size in range(1, min(_MOST_TERMS, len(terms)) + 1):
+        yield from combinations(terms, size)
+
+
+def _contain(parts: Masks, claims: Masks) -> Flags:
+    """[part, claim]: whether the claim contains the part."""
+    out = np.ones((len(parts), len(claims)), np.bool_)
+    for word in range(parts.shape[1]):
+        out &= (parts[:, word, None] & ~claims[None, :, word]) == 0
+    return out
+
+
+def _satisfied(parts: Masks, lacked: Masks) -> Flags:
+    """Whether a pair of the sample satisfies a part."""
+    out, size = np.zeros(len(parts), np.bool_), max(1, _PAIRS_PER_CHECK // max(1, len(lacked)))
+    for first in range(0, len(parts), size):
+        some = parts[first : first + size]
+        lacks = np.zeros((len(some), len(lacked)), np.bool_)
+        for word in range(parts.shape[1]):
+            lacks |= (some[:, word, None] & lacked[None, :, word]) != 0
+        out[first : first + size] = ~lacks.all(axis=1)
+    return out

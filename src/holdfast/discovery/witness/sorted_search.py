@@ -1,0 +1,135 @@
+"""Witness search in rows that are kept sorted between changes.
+
+Asked for pairs with an inserted row, it takes time that follows the change and not the table.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from holdfast.discovery.budget import Budget
+from holdfast.discovery.witness.clashes import SWEPT
+from holdfast.discovery.witness.kept_rows import KeptRows
+from holdfast.discovery.witness.orders import MEMORY, Orders
+from holdfast.discovery.witness.parts import chosen_parts
+from holdfast.discovery.witness.predicate_space import PredicateSpace
+from holdfast.discovery.witness.search import Witnesses
+from holdfast.rules.masks import Masks, Numbers, none
+from holdfast.rules.operator import Op
+from holdfast.table.dictionary import Codes
+from holdfast.table.row_change import Ids, RowChange
+
+_SAMPLED = 1 << 15  # pairs that say which parts are rare
+_PARTNERS = 16  # of a row, on average: with more, the claims of a part are asked one by one
+_MOST_PAIRS = 1 << 17
+_VISITS = {True: 40, False: 400}  # for a row of the table, at most: in pairs with an inserted row, and in all pairs
+
+
+class SortedSearch:
+    """Rows of a table, and which claims their pairs refute. `change` follows the table."""
+
+    def __init__(self, space: PredicateSpace, ids: Ids, codes: Codes, lead: int = 0, memory: int = MEMORY) -> None:
+        """The first `lead` rows are the inserted ones."""
+        self._space, self._rows = space, KeptRows.of(space, ids, codes)
+        self._orders = Orders(self._rows, lead, memory)
+        self._parts = dict.fromkeys((True, False), none(len(space.atoms)))  # by whether a row is inserted
+        self._answers: dict[tuple[bytes, bool], Numbers | None] = {}
+
+    @property
+    def nbytes(self) -> int:
+        return self._rows.nbytes + self._orders.nbytes
+
+    @property
+    def orders(self) -> int:
+        """In how many ways the rows are sorted."""
+        return len(self._orders)
+
+    def change(self, change: RowChange) -> None:
+        """Removes and adds rows. O(rows of the change), amortised."""
+        self._orders.change(change)
+        self._answers = {}
+
+    def search(self, claims: Masks, budget: Budget, *, new: bool = False) -> Witnesses:
+        """Pairs of all rows or, with `new`, those with an inserted row. Claims for which passes over all rows are
+        faster are not settled."""
+        if len(self._rows) < 2 or (new and not len(self._orders.new)):
+            return Witnesses.nothing(self._space)._replace(settled=claims)
+        claims = claims if new else claims[np.array([self._needs_many_passes(claim) for claim in claims], np.bool_)]
+        if not len(claims):
+            return Witnesses.nothing(self._space)
+        self._parts[new] = self._needed_parts(claims, new)
+        found, settled = Witnesses.nothing(self._space), np.ones(len(claims), np.bool_)
+        waiting = np.ones(len(claims), np.bool_)
+        for part in self._parts[new]:
+            mine = np.flatnonzero(waiting & ((claims & part) == part).all(axis=1))
+            waiting[mine] = False
+            budget.report("searching pairs of rows", 1 - waiting.sum() / len(claims))
+            if budget.spent():
+                settled[waiting] = settled[mine] = False
+                break
+            pairs = self._answer(part, new) if len(mine) else None
+            if pairs is not None and len(pairs) <= self._most_pairs(new):
+                found = self._with(found, pairs, claims[mine])
+                continue
+            for i in mine:
+                pairs = self._found(claims[i], 1, new) if pairs is not None else None
+                settled[i] = pairs is not None
+                found = self._with(found, pairs, claims[i : i + 1]) if pairs is not None else found
+        return found._replace(settled=claims[settled])
+
+    def _needs_many_passes(self, claim: Masks) -> bool:
+        return sum(op is not Op.EQ for _, op in self._space.terms(claim)) > SWEPT
+
+    def _with(self, found: Witnesses, pairs: Numbers, claims: Masks) -> Witnesses:
+        """What was found, and those of the pairs that satisfy a claim, turned so that they do."""
+        clues, both = self._clues(pairs), np.concatenate([pairs, pairs[:, ::-1]])
+        satisfies, lacks = np.zeros(len(both), np.bool_), self._space.lacks(clues)
+        for claim in claims:
+            satisfies |= ~(lacks & claim).any(axis=1)
+        ids = self._rows.ids(both[satisfies])
+        return found._replace(
+            clues=np.concatenate([found.clues, clues[satisfies]]), pairs=np.concatenate([found.pairs, ids])
+        )
+
+    def _needed_parts(self, claims: Masks, new: bool) -> Masks:
+        """The parts of before that still serve, and new ones for claims that contain none."""
+        parts = self._parts[new]
+        contains = np.array([((claims & part) == part).all(axis=1) for part in parts], np.bool_)
+        contains = contains.reshape(len(parts), len(claims))
+        kept, rest = parts[contains.any(axis=1)], claims[~contains.any(axis=0)]
+        return np.concatenate([kept, chosen_parts(self._space, rest, self._lacked(new))]) if len(rest) else kept
+
+    def _lacked(self, new: bool) -> Masks:
+        """The atoms that a sample of pairs lacks, in both orientations."""
+        rng, sample = np.random.default_rng(0), self._orders.sample()
+        pairs = [rng.choice(some, _SAMPLED) for some in (self._orders.new if new else sample, sample)]
+        return self._space.lacks(self._clues(np.stack(pairs, axis=1)[pairs[0] != pairs[1]]))
+
+    def _clues(self, pairs: Numbers) -> Masks:
+        """The clues of pairs of places, followed by those of the pairs turned around."""
+        clues = self._space.clues(self._rows.codes(pairs.ravel()), np.arange(2 * len(pairs)).reshape(-1, 2))
+        return self._space.both_ways(clues)
+
+    def _most_pairs(self, new: bool) -> int:
+        return min(_MOST_PAIRS, _PARTNERS * (len(self._orders.new) if new else len(self._rows)))
+
+    def _answer(self, part: Masks, new: bool) -> Numbers | None:
+        """All pairs (t, s) that satisfy a part, or as many as show that they are too many; None if finding them takes
+        too long."""
+        key = part.tobytes(), new
+        if key not in self._answers:
+            self._answers[key] = self._found(part, self._most_pairs(new) + 1, new)
+        return self._answers[key]
+
+    def _found(self, conjunction: Masks, most: int, new: bool) -> Numbers | None:
+        """At most `most` pairs; None if finding them takes too long. Inserted rows are asked for as t and as s, unless
+        these mean the same."""
+        is_symmetric = (self._space.mirrored_atoms(conjunction[None, :])[0] == conjunction).all()
+        found, limit = np.zeros((0, 2), np.int64), _VISITS[new] * max(1, len(self._rows))
+        for as_t in (True, False) if new and not is_symmetric else (True,):
+            if len(found) < most:
+                pairs = self._orders.find(conjunction, most - len(found), limit, new=new, as_t=as_t)
+                if pairs is None:
+                    return None
+                found = np.concatenate([found, pairs])
+        return found
