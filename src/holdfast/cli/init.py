@@ -36,7 +36,7 @@ from holdfast.cli.options import (
     Types,
 )  # fmt: skip
 from holdfast.cli.output import Record
-from holdfast.cli.progress import announce, discovery_bar, progress_bar
+from holdfast.cli.progress import announce, as_step, discovery_bar
 from holdfast.discover import search as search_tables
 from holdfast.discovery.budget import Progress as SearchProgress
 from holdfast.discovery.search_options import DEFAULT_KINDS, SearchOptions
@@ -82,8 +82,8 @@ def init_command(
         with frames_of(files, master, remote) as frames:
             _init_on_spark(directory, frames, rule_file, options | {"on": "spark", "state": state, "types": None})
         return
-    with progress_bar("checking") as progress:
-        book = Rulebook.create(directory, tables, progress=progress, **options)
+    with discovery_bar() as show:
+        book = Rulebook.create(directory, tables, progress=as_step("indexing", show), search_progress=show, **options)
     with book:
         write(directory, rule_file)
         if suggest:

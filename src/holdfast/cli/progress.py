@@ -79,3 +79,8 @@ def discovery_bar() -> Iterator[SearchProgress]:
             bar.update(task, description=escape(plain_text(step)), completed=share)
 
         yield show
+
+
+def as_step(what: str, show: SearchProgress) -> Progress:
+    """Shows how many rows are done as a step of a search."""
+    return lambda done, total: show(f"{what}, {done:,} of {total:,} rows", done / max(1, total))

@@ -13,7 +13,7 @@ import typer
 
 from holdfast.cli.options import VIOLATED, FailOn, Master, Remote, fails
 from holdfast.cli.output import Format, json_text
-from holdfast.cli.progress import announce
+from holdfast.cli.progress import announce, discovery_bar
 from holdfast.cli.terminal import Console
 from holdfast.errors import HoldfastError
 from holdfast.pipeline.config import DebeziumSource, FilesSource, Pipeline, TableSink
@@ -71,7 +71,9 @@ def watch_command(
         place = place_of(config)
         where = "on Spark" if place.place == "spark" else "in this process"
         log.print(f"the rows are kept {where}: {place.reason}", highlight=False)
-        if make_book(config, spark):
+        with discovery_bar() as show:
+            is_new = make_book(config, spark, show)
+        if is_new:
             log.print(f"made the rulebook {config.book}", highlight=False)
         with Rulebook.open(config.book) as book:
             rules = {entry.id: entry.rule for entry in book.entries}

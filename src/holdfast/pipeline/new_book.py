@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
+from holdfast.discovery.budget import Progress as SearchProgress
 from holdfast.pipeline.config import DeltaSource, JdbcSource, Pipeline
 from holdfast.pipeline.sources import jdbc_table
 from holdfast.places import FILES_GO_ABOVE, parquet_rows
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def make_book(pipeline: Pipeline, spark: SparkSession | None) -> bool:
+def make_book(pipeline: Pipeline, spark: SparkSession | None, progress: SearchProgress | None = None) -> bool:
     """Creates the rulebook from the tables, unless it exists. Returns whether it did."""
     if directory_at(pipeline.book).names("manifests"):
         _update_existing(pipeline)
@@ -43,6 +44,7 @@ def make_book(pipeline: Pipeline, spark: SparkSession | None) -> bool:
         keep=pipeline.keep,
         mask=_masked(pipeline, decisions),
         outbox=True,
+        search_progress=progress if place == "process" else None,
     )
     with book:
         if book.path is not None:

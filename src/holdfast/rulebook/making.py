@@ -42,7 +42,7 @@ def new_engine(
     entries = require_entries([as_entry(rule, rule_nulls) for rule in rules], options)
     engine = Engine(BookState(options), entries, book_options, asked.resources)
     sources = {name: source for name, (source, _) in settled.items()}
-    return engine, _load_rows(engine, sources, Budget(asked.time_budget))
+    return engine, _load_rows(engine, sources, Budget(asked.time_budget, asked.resources.search_progress))
 
 
 def _load_rows(engine: Engine, sources: dict[str, Source], budget: Budget) -> Record:

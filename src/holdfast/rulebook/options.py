@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, TypedDict
 
+from holdfast.discovery.budget import Progress as SearchProgress
 from holdfast.discovery.ind.filed_generator import MEMORY_BUDGET
 from holdfast.discovery.search_options import SEARCH_KEYWORDS, SearchKeywords, SearchOptions
 from holdfast.errors import HoldfastError, RuleError, SchemaError, shown
@@ -80,12 +81,14 @@ class BookOptions:
 class Resources:
     """What a process gives a rulebook to work with.
 
-    `progress` is called, while rows are indexed, with how many of how many are done. On an `executor` (threads, Spark)
+    `progress` is called, while rows are indexed, with how many of how many are done; `search_progress`, while rules are
+    searched from nothing, with the current step and the share of it that is done. On an `executor` (threads, Spark)
     indexes are in parts, which are searched side by side. `memory_budget`: the most bytes for the values of inclusions;
     the rest stays in files.
     """
 
     progress: Progress | None = None
+    search_progress: SearchProgress | None = None
     executor: Executor | None = None
     memory_budget: int = MEMORY_BUDGET
 
@@ -94,6 +97,7 @@ class OpenKeywords(TypedDict, total=False):
     """The fields of `Resources` as keyword arguments of `Rulebook.open`."""
 
     progress: Progress | None
+    search_progress: SearchProgress | None
     executor: Executor | None
     memory_budget: int
 

@@ -3,8 +3,8 @@
 The clues suffice if every rule that they do not refute holds. From nothing: sample pairs, derive the rules and their
 claims, search a pair that satisfies a claim, and add its clue, until there is none. Inserted rows: a claim that
 contains a proven conjunction is searched only among pairs with an inserted row, since no older pair satisfies it.
-Deleted rows: drop the clues whose pair lost a row, and search the claims that this opens among all rows. (Keeping only
-the maximal evidence, without a new search, is wrong with nulls.)
+Deleted rows: a clue whose pair lost a row gets its spare pair; without one it is dropped, and the claims that this
+opens are searched among all rows. (Keeping only the maximal evidence, without a new search, is wrong with nulls.)
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from holdfast.discovery.witness.search import Witnesses, WitnessSearch
 from holdfast.discovery.witness.sorted_search import SortedSearch
 from holdfast.executors.executor import Cancelled, Executor
 from holdfast.executors.threads import ThreadExecutor
-from holdfast.rules.masks import Masks, among, none
-from holdfast.table.row_change import RowChange
+from holdfast.rules.masks import Masks, among, none, numbered
+from holdfast.table.row_change import Ids, RowChange
 
 _SAMPLED = 4_000  # rows whose pairs are compared first, and pairs of neighbours in the order of each column
 COMPARED = 2_500  # inserted rows: comparing them with all rows takes as long as sorting all rows for a search
@@ -52,7 +52,7 @@ class LeanEvidence:
     def __post_init__(self) -> None:
         self._evidence = Evidence(self.space, self.executor)
         self.clues = np.zeros((0, self.space.width), np.uint64)
-        self.pairs = np.zeros((0, 2), np.int64)
+        self.pairs, self._spares = np.zeros((2, 0, 2), np.int64)  # ids; the spare pair of a clue is -1 if there is none
         self.proven = none(len(self.space.atoms))  # conjunctions that no pair satisfies
         self._kept: SortedSearch | None = None
         self._compared = 0
@@ -70,8 +70,7 @@ class LeanEvidence:
         added and removed. Claims that hold on the older rows cost what the change costs, see `SortedSearch`; others
         O(rows) each, see `AllPairs`."""
         budget, before = budget or Budget(), self.tally()
-        lost = np.isin(self.pairs, change.removed).any(axis=1)
-        self.clues, self.pairs = self.clues[~lost], self.pairs[~lost]
+        self._lose(change.removed)
         every = AllPairs(self.space, change, budget)
         if not len(self.clues):
             self.proven, self._kept = none(len(self.space.atoms)), None
@@ -79,6 +78,15 @@ class LeanEvidence:
         self._prove(self._searches(change, every), change.rows_after, derive, budget)
         difference = self.tally() - before
         return difference.where(difference.counts > 0), difference.where(difference.counts < 0)
+
+    def _lose(self, removed: Ids) -> None:
+        """Drops pairs with a removed row, and clues without a pair."""
+        pairs, spares = self.pairs.copy(), self._spares.copy()
+        spares[np.isin(spares, removed).any(axis=1)] = -1
+        lost = np.isin(pairs, removed).any(axis=1)
+        pairs[lost], spares[lost] = spares[lost], -1
+        stays = pairs[:, 0] >= 0
+        self.clues, self.pairs, self._spares = self.clues[stays], pairs[stays], spares[stays]
 
     def _searches(self, change: RowChange, every: AllPairs) -> list[WitnessSearch]:
         """The ways to search, in the order in which they are tried."""
@@ -118,11 +126,21 @@ class LeanEvidence:
         self._add(Witnesses(every.clues(places), ids[places], none(len(self.space.atoms))), budget)
 
     def _add(self, found: Witnesses, budget: Budget) -> None:
-        """Adds the clues of pairs. A clue that is there already keeps its pair."""
-        tally = self._evidence.settled(Tally(found.clues, np.ones(len(found.clues), np.int64), found.pairs), budget)
-        is_old = among(tally.sets, self.clues) if len(self.clues) else np.zeros(len(tally), np.bool_)
-        self.clues = np.concatenate([self.clues, tally.sets[~is_old]])
-        self.pairs = np.concatenate([self.pairs, tally.pairs[~is_old]])
+        """Adds the clues of pairs. A clue that is there already keeps its pair; another pair of it becomes its
+        spare."""
+        first, last = (
+            self._evidence.settled(Tally(clues, np.ones(len(clues), np.int64), pairs), budget)
+            for clues, pairs in ((found.clues[::-1], found.pairs[::-1]), (found.clues, found.pairs))
+        )
+        self.clues, numbers = numbered(np.concatenate([self.clues, first.sets, last.sets]))
+        old, more = len(self.pairs), len(self.clues) - len(self.pairs)
+        nobody = np.full((more, 2), -1)
+        self.pairs, self._spares = np.concatenate([self.pairs, nobody]), np.concatenate([self._spares, nobody])
+        for tally, of in zip((first, last), np.split(numbers[old:], [len(first)]), strict=True):
+            lacks = self.pairs[of, 0] < 0
+            self.pairs[of[lacks]] = tally.pairs[lacks]
+            spare = (self.pairs[of] != tally.pairs).any(axis=1) & (self._spares[of, 0] < 0)
+            self._spares[of[spare]] = tally.pairs[spare]
 
     def _prove(self, searches: list[WitnessSearch], rows: int, derive: DeriveClaims, budget: Budget) -> None:
         """Derives claims, searches pairs that satisfy one and adds their clues, until there are none. Then `proven` has
@@ -176,6 +194,7 @@ class LeanEvidence:
         """Replaces the clues. Call `restore` afterwards."""
         self.clues = np.asarray(arrays[self.CLUES], np.uint64)
         self.pairs = np.asarray(arrays["lean_pairs"], np.int64)
+        self._spares = np.full_like(self.pairs, -1)
 
     def restore(self, derive: DeriveClaims, rows: int) -> None:
         """Derives the claims of loaded clues, which were proven before these were stored."""
