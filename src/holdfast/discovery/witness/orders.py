@@ -24,7 +24,7 @@ MEMORY = 1 << 30  # bytes of sorted rows, at most
 _SAMPLED = 1 << 14  # rows in which orders are tried
 _SMALLER = 4  # times as few rows, to see how the visits grow
 _TRIED, _VISITS_TRIED = 128, 2_000  # rows whose partners are searched there, and visits for each, at most
-_BUILDING, _BATCHES = 80, 20  # visits that take as long as sorting a row; changes in which an order must pay for that
+_BUILDING, _BATCHES = 80, 20  # visits that take as long as sorting a row; changes in which an order has to pay for that
 _OPS = {
     Op.LT: bounds.LESS,
     Op.LE: bounds.LESS_EQUAL,
@@ -52,14 +52,19 @@ class Orders:
         self.rows, self._memory = rows, memory
         self._sorted: dict[Order, SortedRows] = {}
         self._placed: dict[tuple[bytes, bool], Placed] = {}
+        self._last_used: dict[Order, int] = {}  # the number of a change
+        self._changes = 0
+        self._forget_sample()
         self._begin(np.arange(lead))
 
     def _begin(self, new: Numbers) -> None:
         self.new = new
         self._new_sorted: dict[Order, Numbers] = {}
+
+    def _forget_sample(self) -> None:
         self._tried: dict[Order, list[SortedRows]] = {}
         self._samples: list[Numbers] = []
-        self._used: set[Order] = set()
+        self._sampled_of = len(self.rows)
 
     def __len__(self) -> int:
         return len(self._sorted)
@@ -69,19 +74,24 @@ class Orders:
         return sum(order.nbytes for order in self._sorted.values())
 
     def change(self, change: RowChange) -> None:
-        """Removes and adds rows, and forgets orders that no question needed since the last change. O(rows of the
-        change), amortised."""
+        """Removes and adds rows, and forgets orders that no question needed for a while. O(rows of the change),
+        amortised."""
+        self._changes += 1
         self.rows.remove(change.removed)
         new = self.rows.add(change.added, change.added_codes)
-        if self._used:
-            self._sorted = {order: rows for order, rows in self._sorted.items() if order in self._used}
-            self._placed = {key: placed for key, placed in self._placed.items() if placed.theirs in self._sorted}
+        idle = [order for order, last in self._last_used.items() if self._changes - last > _BATCHES]
+        for order in idle:
+            del self._sorted[order], self._last_used[order]
+        self._placed = {key: placed for key, placed in self._placed.items() if placed.theirs in self._sorted}
         if self.rows.is_sparse:
             self.rows.compact()
             new = np.arange(self.rows.used - len(new), self.rows.used)
-            self._sorted = {}
-        for order in self._sorted.values():
-            order.add(new)
+            self._sorted, self._last_used = {}, {}
+            self._forget_sample()
+        elif len(self.rows) > _SMALLER * self._sampled_of:
+            self._forget_sample()
+        for rows in self._sorted.values():
+            rows.add(new)
         self._begin(new)
 
     def find(self, conjunction: Masks, most: int, most_visits: int, *, new: bool, as_t: bool) -> Numbers | None:
@@ -110,7 +120,7 @@ class Orders:
         """All rows in an order, which is kept."""
         if order not in self._sorted:
             self._sorted[order] = SortedRows(self.rows, order, self.rows.live())
-        self._used.add(order)
+        self._last_used[order] = self._changes
         return self._sorted[order]
 
     def _new_by(self, order: Order) -> Numbers:
@@ -165,7 +175,8 @@ class Orders:
         return len(np.unique(self.rows.values[column][self.sample()]))
 
     def sample(self) -> Numbers:
-        """Places of some rows, evenly spaced."""
+        """Places of some rows, evenly spaced. They are kept, although some of the rows may be gone: they only serve to
+        estimate."""
         if not self._samples:
             places = np.linspace(0, self.rows.used - 1, min(self.rows.used, 2 * _SAMPLED)).astype(np.int64)
             places = places[self.rows.is_live[places]]
