@@ -138,11 +138,11 @@ def _grow(name: str, table: pa.Table, base: int, limits: dict[int, float], wante
     told(f"{name}: from nothing", seconds, None, f"{len(rules.rules):,} rules, {rules.strategy}")
     for count, limit in limits.items():
         more = np.arange(base, base + count)
-        taken = []
+        come, go, taken = rows.moved(nobody, more, first), rows.moved(more, nobody, first), []
         for _ in range(3):
-            taken.append(least(lambda more=more: rules.update(rows.moved(nobody, more, first)), runs=1))
-            rules.update(rows.moved(more, nobody, first))
-        told(f"{name}: +{count:,}", min(taken), limit, f"{rules.strategy}")
+            taken.append(least(lambda come=come: rules.update(come), runs=1))
+            rules.update(go)
+        told(f"{name}: +{count:,}", min(taken), limit, rules.strategy)
 
 
 def lean_tax(rows: int = 5_000_000) -> None:

@@ -71,11 +71,17 @@ class SortedSearch:
             if pairs is not None and len(pairs) <= self._most_pairs(new):
                 found = self._with(found, pairs, claims[mine])
                 continue
+            self._replace_part(part, claims[mine], new)
             for i in mine:
                 pairs = self._found(claims[i], 1, new) if pairs is not None else None
                 settled[i] = pairs is not None
                 found = self._with(found, pairs, claims[i : i + 1]) if pairs is not None else found
         return found._replace(settled=claims[settled])
+
+    def _replace_part(self, part: Masks, claims: Masks, new: bool) -> None:
+        """From the next search on, asks for the claims themselves instead of for a part that too many pairs satisfy."""
+        others = (self._parts[new] != part).any(axis=1)
+        self._parts[new] = np.concatenate([self._parts[new][others], claims])
 
     def _needs_many_passes(self, claim: Masks) -> bool:
         return sum(op is not Op.EQ for _, op in self._space.terms(claim)) > SWEPT
@@ -100,10 +106,13 @@ class SortedSearch:
         return np.concatenate([kept, chosen_parts(self._space, rest, self._lacked(new))]) if len(rest) else kept
 
     def _lacked(self, new: bool) -> Masks:
-        """The atoms that a sample of pairs lacks, in both orientations."""
+        """The atoms that a sample of pairs lacks, in both orientations. Half of the partners of inserted rows are
+        inserted, too: rows that come together have more in common."""
         rng, sample = np.random.default_rng(0), self._orders.sample()
-        pairs = [rng.choice(some, _SAMPLED) for some in (self._orders.new if new else sample, sample)]
-        return self._space.lacks(self._clues(np.stack(pairs, axis=1)[pairs[0] != pairs[1]]))
+        rows = self._orders.new if new else sample
+        partners = [rng.choice(some, _SAMPLED // 2) for some in (sample, rows)]
+        pairs = np.stack([rng.choice(rows, len(partners) * len(partners[0])), np.concatenate(partners)], axis=1)
+        return self._space.lacks(self._clues(pairs[pairs[:, 0] != pairs[:, 1]]))
 
     def _clues(self, pairs: Numbers) -> Masks:
         """The clues of pairs of places, followed by those of the pairs turned around."""
