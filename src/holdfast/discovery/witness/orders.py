@@ -156,7 +156,7 @@ class Orders:
         best = min(visits, key=lambda order: (visits[order], order))
         cheapest = min(there, key=lambda order: (visits[order], order), default=best)
         asked = _BATCHES * len(self.new) if new else len(self.rows)
-        pays = (visits[cheapest] - visits[best]) * asked > _BUILDING * len(self.rows)
+        pays = best != cheapest and (visits[cheapest] - visits[best]) * asked > _BUILDING * len(self.rows)
         order = best if pays and self.nbytes <= self._memory else cheapest
         first = np.argsort([order.index(c) if c in order else len(order) for c in question.theirs], kind="stable")
         return Placed(Question(*(column[first] for column in question)), _ours(order, question), order)
@@ -186,7 +186,7 @@ class Orders:
 
     def _visits(self, order: Order, question: Question, new: bool) -> float:
         """Visits for a row, estimated: how they grow from a small sample of partners to a larger one says how many
-        there are among all."""
+        there are among all. Infinite if even the sample takes too many."""
         if order not in self._tried:
             self.sample()
             self._tried[order] = [SortedRows(self.rows, order, sample) for sample in self._samples]
@@ -194,6 +194,8 @@ class Orders:
         some = asked[:: max(1, len(asked) // _TRIED)][:_TRIED]
         limits = len(some), _VISITS_TRIED * len(some)
         few, many = (partners.partners(some, question, *limits)[1] for partners in self._tried[order])
+        if many > limits[1]:
+            return float("inf")
         growth = max(0.0, np.log(max(1, many) / max(1, few)) / np.log(_SMALLER))
         return float(many / max(1, len(some)) * (len(self.rows) / len(self.sample())) ** growth)
 
