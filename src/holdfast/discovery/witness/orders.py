@@ -54,17 +54,13 @@ class Orders:
         self._placed: dict[tuple[bytes, bool], Placed] = {}
         self._last_used: dict[Order, int] = {}  # the number of a change
         self._changes = 0
-        self._forget_sample()
         self._begin(np.arange(lead))
 
     def _begin(self, new: Numbers) -> None:
         self.new = new
         self._new_sorted: dict[Order, Numbers] = {}
-
-    def _forget_sample(self) -> None:
-        self._tried: dict[Order, list[SortedRows]] = {}
+        self._tried: dict[Order, list[SortedRows]] = {}  # in samples that have some of the inserted rows
         self._samples: list[Numbers] = []
-        self._sampled_of = len(self.rows)
 
     def __len__(self) -> int:
         return len(self._sorted)
@@ -87,9 +83,6 @@ class Orders:
             self.rows.compact()
             new = np.arange(self.rows.used - len(new), self.rows.used)
             self._sorted, self._last_used = {}, {}
-            self._forget_sample()
-        elif len(self.rows) > _SMALLER * self._sampled_of:
-            self._forget_sample()
         for rows in self._sorted.values():
             rows.add(new)
         self._begin(new)
@@ -175,8 +168,7 @@ class Orders:
         return len(np.unique(self.rows.values[column][self.sample()]))
 
     def sample(self) -> Numbers:
-        """Places of some rows, evenly spaced. They are kept, although some of the rows may be gone: they only serve to
-        estimate."""
+        """Places of some rows, evenly spaced."""
         if not self._samples:
             places = np.linspace(0, self.rows.used - 1, min(self.rows.used, 2 * _SAMPLED)).astype(np.int64)
             places = places[self.rows.is_live[places]]

@@ -7,36 +7,45 @@ IncPOD. Here a part is any conjunction, and a sample of pairs says that few sati
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import combinations
+from typing import NamedTuple
 
 import numpy as np
 
 from holdfast.arrays import Flags
 from holdfast.discovery.witness.predicate_space import PredicateSpace, Term
-from holdfast.rules.masks import Masks, none
+from holdfast.rules.masks import Masks, Numbers, none
 from holdfast.rules.operator import Op
 
+_FEW_PARTNERS = 4.0  # of a row, on average, for a part to be asked
 _MOST_TERMS = 3  # of a part, unless it is a whole claim
 _AT_ONCE = 512  # claims for which parts are chosen together
 _PAIRS_PER_CHECK = 1 << 24  # of parts and sampled pairs, or of parts and claims
 
 
-def chosen_parts(space: PredicateSpace, claims: Masks, lacked: Masks) -> Masks:
-    """Parts such that each claim contains one. `lacked`: the atoms that a sample of pairs lacks; no pair of it
-    satisfies a chosen part. Greedy: the part of most claims comes first. A claim that shares no such part with another
-    is asked itself."""
+class Sampled(NamedTuple):
+    """The atoms that a sample of pairs lacks, and how many partners of a row a pair of the sample stands for."""
+
+    lacked: Masks
+    partners: float
+
+
+def chosen_parts(space: PredicateSpace, claims: Masks, samples: Sequence[Sampled]) -> Masks:
+    """Parts such that each claim contains one. A row has few partners with which it satisfies a part that several
+    claims share, as far as samples of pairs tell. Greedy: the part of most claims comes first. A claim that shares no
+    such part with another is asked itself."""
     chosen = [none(len(space.atoms))]
     for first in range(0, len(claims), _AT_ONCE):
         rest = claims[first : first + _AT_ONCE]
         rest = rest[~_contain(np.concatenate(chosen), rest).any(axis=0)]
-        chosen += list(_greedy(space, rest, lacked))
+        chosen += list(_greedy(space, rest, samples))
     return np.concatenate(chosen)
 
 
-def _greedy(space: PredicateSpace, claims: Masks, lacked: Masks) -> Iterator[Masks]:
+def _greedy(space: PredicateSpace, claims: Masks, samples: Sequence[Sampled]) -> Iterator[Masks]:
     shared = _shared(space, claims)
-    rare = shared[~_satisfied(shared, lacked)]
+    rare = shared[sum(_satisfied(shared, s.lacked) * s.partners for s in samples) <= _FEW_PARTNERS]
     contains = _contain(rare, claims)
     missing = np.ones(len(claims), np.bool_)
     while len(rare):
@@ -70,13 +79,13 @@ def _contain(parts: Masks, claims: Masks) -> Flags:
     return out
 
 
-def _satisfied(parts: Masks, lacked: Masks) -> Flags:
-    """Whether a pair of the sample satisfies a part."""
-    out, size = np.zeros(len(parts), np.bool_), max(1, _PAIRS_PER_CHECK // max(1, len(lacked)))
+def _satisfied(parts: Masks, lacked: Masks) -> Numbers:
+    """How many pairs of a sample satisfy each part."""
+    out, size = np.zeros(len(parts), np.int64), max(1, _PAIRS_PER_CHECK // max(1, len(lacked)))
     for first in range(0, len(parts), size):
         some = parts[first : first + size]
         lacks = np.zeros((len(some), len(lacked)), np.bool_)
         for word in range(parts.shape[1]):
             lacks |= (some[:, word, None] & lacked[None, :, word]) != 0
-        out[first : first + size] = ~lacks.all(axis=1)
+        out[first : first + size] = (~lacks).sum(axis=1)
     return out

@@ -11,7 +11,7 @@ from holdfast.discovery.budget import Budget
 from holdfast.discovery.witness.clashes import SWEPT
 from holdfast.discovery.witness.kept_rows import KeptRows
 from holdfast.discovery.witness.orders import MEMORY, Orders
-from holdfast.discovery.witness.parts import chosen_parts
+from holdfast.discovery.witness.parts import Sampled, chosen_parts
 from holdfast.discovery.witness.predicate_space import PredicateSpace
 from holdfast.discovery.witness.search import Witnesses
 from holdfast.rules.masks import Masks, Numbers, none
@@ -103,16 +103,18 @@ class SortedSearch:
         contains = np.array([((claims & part) == part).all(axis=1) for part in parts], np.bool_)
         contains = contains.reshape(len(parts), len(claims))
         kept, rest = parts[contains.any(axis=1)], claims[~contains.any(axis=0)]
-        return np.concatenate([kept, chosen_parts(self._space, rest, self._lacked(new))]) if len(rest) else kept
+        return np.concatenate([kept, chosen_parts(self._space, rest, self._sampled(new))]) if len(rest) else kept
 
-    def _lacked(self, new: bool) -> Masks:
-        """The atoms that a sample of pairs lacks, in both orientations. Half of the partners of inserted rows are
-        inserted, too: rows that come together have more in common."""
+    def _sampled(self, new: bool) -> list[Sampled]:
+        """Samples of pairs. Inserted rows are also paired with each other: rows that come together have more in
+        common."""
         rng, sample = np.random.default_rng(0), self._orders.sample()
-        rows = self._orders.new if new else sample
-        partners = [rng.choice(some, _SAMPLED // 2) for some in (sample, rows)]
-        pairs = np.stack([rng.choice(rows, len(partners) * len(partners[0])), np.concatenate(partners)], axis=1)
-        return self._space.lacks(self._clues(pairs[pairs[:, 0] != pairs[:, 1]]))
+        rows, samples = self._orders.new if new else sample, []
+        for partners, count in ((sample, len(self._rows)), *([(rows, len(rows))] if new else [])):
+            pairs = np.stack([rng.choice(rows, _SAMPLED // 2), rng.choice(partners, _SAMPLED // 2)], axis=1)
+            lacked = self._space.lacks(self._clues(pairs[pairs[:, 0] != pairs[:, 1]]))
+            samples.append(Sampled(lacked, count / len(pairs)))
+        return samples
 
     def _clues(self, pairs: Numbers) -> Masks:
         """The clues of pairs of places, followed by those of the pairs turned around."""
