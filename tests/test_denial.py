@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 
 import holdfast as hf
 from holdfast.discovery.dc.evidence import Evidence, expected_clues
-from holdfast.discovery.dc.lean import COMPARED
 from holdfast.discovery.dc.table_dcs import TableDcs
 from holdfast.discovery.row_rules import row_rules
 from holdfast.discovery.search_options import SearchOptions
 from holdfast.discovery.witness.clashes import Clashes
 from holdfast.discovery.witness.orders import MEMORY
 from holdfast.discovery.witness.predicate_space import PredicateSpace, cross_pairs
+from holdfast.discovery.witness.sorted_search import COMPARED
 from holdfast.rules.masks import mask_of, unpack
 from holdfast.rules.operator import Op, Weak
 from holdfast.rules.plain import plain_minimal

@@ -7,7 +7,6 @@ import pyarrow as pa
 
 from holdfast.discovery.dc.table_dcs import TableDcs
 from holdfast.discovery.fd.table_fds import TableFds
-from holdfast.discovery.fd.witnessed import COMPARED
 from holdfast.discovery.hitting_sets.minimal import hitting_sets_after, minimal_hitting_sets
 from holdfast.discovery.ind.cells import Cells
 from holdfast.discovery.ind.filed_generator import FiledGenerator
@@ -15,6 +14,7 @@ from holdfast.discovery.ind.generator import Generator
 from holdfast.discovery.ind.runs import Runs
 from holdfast.discovery.ind.spread_generator import SpreadGenerator
 from holdfast.discovery.search_options import SearchOptions
+from holdfast.discovery.witness.sorted_search import COMPARED
 from holdfast.executors.threads import ThreadExecutor
 from holdfast.indexes.box_arrays import empty_box, renumbered
 from holdfast.kernels.box_entries import fill

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from holdfast.kernels.compiled import inlined, kernel
+from holdfast.kernels.sweep import DIFFERENT, EQUAL, GREATER, GREATER_EQUAL, LESS, LESS_EQUAL, passes
 
 LEAF, FANOUT = 16, 8  # rows of a lowest block, and blocks of a higher one
-LESS, LESS_EQUAL, GREATER, GREATER_EQUAL, EQUAL, DIFFERENT = 0, 1, 2, 3, 4, 5
 NEVER, APART, VALUE, DIFFERS = 0, 1, 2, 3  # a null satisfies nothing, meets nulls only, is a value, differs from all
 NULL = np.iinfo(np.int64).min
 _MOST = np.iinfo(np.int64).max
@@ -93,17 +93,39 @@ def may_meet(low, high, has_null, their_low, their_high, they_have_null, op, nul
 
 
 @inlined
+def may_meet_block(low, high, has_null, theirs, there, question, k):
+    """Whether a value between the bounds and one of block `there` can satisfy a comparison of the question."""
+    d = question.theirs[k]
+    their_low, their_high, they_have_null = theirs.low[d, there], theirs.high[d, there], theirs.has_null[d, there]
+    return may_meet(low, high, has_null, their_low, their_high, they_have_null, question.ops[k], question.nulls[k])
+
+
+@inlined
 def may_pair(mine, here, theirs, there, question):
     """Whether a row of block `here` and a partner of block `there` can satisfy the question."""
     for k in range(question.ops.shape[0]):
-        c, d = question.ours[k], question.theirs[k]
-        if not may_meet(
-            mine.low[c, here], mine.high[c, here], mine.has_null[c, here],
-            theirs.low[d, there], theirs.high[d, there], theirs.has_null[d, there],
-            question.ops[k], question.nulls[k],
-        ):  # fmt: skip
+        c = question.ours[k]
+        low, high, has_null = mine.low[c, here], mine.high[c, here], mine.has_null[c, here]
+        if not may_meet_block(low, high, has_null, theirs, there, question, k):
             return False
     return True
+
+
+@inlined
+def may_be_partner(values, row, theirs, there, question):
+    """Whether a row and a partner of block `there` can satisfy the question."""
+    for k in range(question.ops.shape[0]):
+        x = values[question.ours[k], row]
+        low, high = bounds_of(x)
+        if not may_meet_block(low, high, x == NULL, theirs, there, question, k):
+            return False
+    return True
+
+
+@inlined
+def bounds_of(value):
+    """The bounds of a block with this value alone."""
+    return (_MOST, NULL) if value == NULL else (value, value)
 
 
 @inlined
@@ -112,41 +134,10 @@ def are_pair(values, row, partner, question):
     for k in range(question.ops.shape[0]):
         x, y = values[question.ours[k], row], values[question.theirs[k], partner]
         if x == NULL or y == NULL:
-            low, high = (_MOST, NULL) if x == NULL else (x, x)
-            their_low, their_high = (_MOST, NULL) if y == NULL else (y, y)
+            (low, high), (their_low, their_high) = bounds_of(x), bounds_of(y)
             if not may_meet(low, high, x == NULL, their_low, their_high, y == NULL, question.ops[k], question.nulls[k]):
                 return False
         elif not passes(x, y, question.ops[k]):
-            return False
-    return True
-
-
-@inlined
-def passes(x, y, op):
-    if op == LESS:
-        return x < y
-    if op == LESS_EQUAL:
-        return x <= y
-    if op == GREATER:
-        return x > y
-    if op == GREATER_EQUAL:
-        return x >= y
-    if op == EQUAL:
-        return x == y
-    return x != y
-
-
-@inlined
-def may_be_partner(values, row, theirs, there, question):
-    """Whether a row and a partner of block `there` can satisfy the question."""
-    for k in range(question.ops.shape[0]):
-        x, d = values[question.ours[k], row], question.theirs[k]
-        low, high = (_MOST, NULL) if x == NULL else (x, x)
-        if not may_meet(
-            low, high, x == NULL,
-            theirs.low[d, there], theirs.high[d, there], theirs.has_null[d, there],
-            question.ops[k], question.nulls[k],
-        ):  # fmt: skip
             return False
     return True
 

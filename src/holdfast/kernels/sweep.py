@@ -8,7 +8,7 @@ import numpy as np
 
 from holdfast.kernels.compiled import inlined, kernel
 
-LESS, LESS_EQUAL, GREATER, GREATER_EQUAL, DIFFERENT = 0, 1, 2, 3, 4
+LESS, LESS_EQUAL, GREATER, GREATER_EQUAL, DIFFERENT, EQUAL = 0, 1, 2, 3, 4, 5
 _NOBODY = -1
 
 
@@ -41,6 +41,8 @@ def passes(a, b, op):
         return a > b
     if op == GREATER_EQUAL:
         return a >= b
+    if op == EQUAL:
+        return a == b
     return a != b
 
 

@@ -210,6 +210,7 @@ class _Repetition(NamedTuple):
     def is_rare(self) -> bool:
         return self.repeated * 10 <= self.values
 
+    @property
     def is_for_broadcast(self) -> bool:
         """Whether the values that repeat in the whole table are few enough, if one in `_ONE_IN` was looked at."""
         return self.is_rare and self.values >= _ENOUGH and self.repeated * _ONE_IN <= _MOST_SENT
@@ -229,7 +230,7 @@ def _looked_at(rights: Mapping[LeftSide, list[str]], rows_of: Callable[[str], Da
     unclear = {left: some for left, some in rights.items() if first[left].is_rare}
     every = _among_some_values(unclear, rows_of)
     return {
-        left: every.get(left, first[left]).judged(some, rarely=left in every and every[left].is_for_broadcast())
+        left: every.get(left, first[left]).judged(some, rarely=left in every and every[left].is_for_broadcast)
         for left, some in rights.items()
     }
 

@@ -30,9 +30,4 @@ class ComparedPairs:
     def search(self, claims: Masks, budget: Budget, *, new: bool = False) -> Witnesses:
         if not new:
             return Witnesses.nothing(self._evidence.space)
-        found = self._both
-        lacks = self._evidence.space.lacks(found.clues, budget)
-        satisfies = np.zeros(len(lacks), np.bool_)
-        for claim in claims:
-            satisfies |= ~(lacks & claim).any(axis=1)
-        return Witnesses(found.clues[satisfies], found.pairs[satisfies], claims)
+        return self._both.satisfying(self._evidence.space, claims)._replace(settled=claims)

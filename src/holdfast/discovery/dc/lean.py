@@ -26,14 +26,13 @@ from holdfast.discovery.witness.all_pairs import AllPairs
 from holdfast.discovery.witness.orders import MEMORY
 from holdfast.discovery.witness.predicate_space import PredicateSpace
 from holdfast.discovery.witness.search import Witnesses, WitnessSearch
-from holdfast.discovery.witness.sorted_search import SortedSearch
+from holdfast.discovery.witness.sorted_search import COMPARED, SortedSearch
 from holdfast.executors.executor import Cancelled, Executor
 from holdfast.executors.threads import ThreadExecutor
 from holdfast.rules.masks import Masks, among, none, numbered
 from holdfast.table.row_change import Ids, RowChange
 
 _SAMPLED = 4_000  # rows whose pairs are compared first, and pairs of neighbours in the order of each column
-COMPARED = 2_500  # inserted rows: comparing them with all rows takes as long as sorting all rows for a search
 
 DeriveClaims = Callable[[Masks, int], Masks]  # from the atoms that pairs lack and the number of rows
 
@@ -96,6 +95,7 @@ class LeanEvidence:
         if len(self.proven):
             self._compared += len(change.added)
             if self._compared <= self.most_compared:
+                self._evidence.executor = self.executor
                 return [ComparedPairs(self._evidence, change), every]
         self._kept = SortedSearch(self.space, every.ids, every.codes, len(change.added), self.memory)
         return [self._kept, every]
@@ -103,7 +103,7 @@ class LeanEvidence:
     @property
     def strategy(self) -> str:
         """In words."""
-        sorted_rows = f", rows sorted in {self._kept.orders} ways" if self._kept is not None else ""
+        sorted_rows = f", {self._kept.in_words}" if self._kept is not None else ""
         return f"{len(self):,} kinds of pairs with a pair each{sorted_rows}"
 
     def tally(self) -> Tally:

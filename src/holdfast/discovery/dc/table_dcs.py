@@ -10,12 +10,13 @@ from holdfast.arrays import Array, Arrays
 from holdfast.discovery.budget import Budget
 from holdfast.discovery.dc.denial import DenialRules
 from holdfast.discovery.dc.evidence import Evidence, expected_clues
-from holdfast.discovery.dc.lean import COMPARED, LeanEvidence
+from holdfast.discovery.dc.lean import LeanEvidence
 from holdfast.discovery.dc.order import OrderRules
 from holdfast.discovery.pair_sets import Tally
 from holdfast.discovery.search_options import SearchOptions
 from holdfast.discovery.witness.orders import MEMORY
 from holdfast.discovery.witness.predicate_space import PredicateSpace, cross_pairs
+from holdfast.discovery.witness.sorted_search import COMPARED
 from holdfast.executors.executor import Executor
 from holdfast.executors.threads import ThreadExecutor
 from holdfast.rules.change import Pair

@@ -23,7 +23,7 @@ from holdfast.discovery.fd.proof import Claims, Proof, claims_of
 from holdfast.discovery.pair_sets import sampled_neighbours
 from holdfast.discovery.pair_tiles import known_columns
 from holdfast.discovery.witness.predicate_space import PredicateSpace
-from holdfast.discovery.witness.sorted_search import SortedSearch
+from holdfast.discovery.witness.sorted_search import COMPARED, SortedSearch
 from holdfast.executors.executor import Block, Executor
 from holdfast.executors.threads import ThreadExecutor
 from holdfast.kernels.agree_match import sets_of_pairs
@@ -32,7 +32,6 @@ from holdfast.rules.masks import Masks, Numbers, among, none, numbered, pack, un
 from holdfast.table.dictionary import Codes
 from holdfast.table.row_change import RowChange
 
-COMPARED = 2_500  # inserted rows: comparing them with all rows takes as long as sorting all rows for a search
 MAX_CLAIMS = 20_000  # that are searched in sorted rows; more are validated
 _SAMPLED = 20_000  # pairs of neighbours in the order of each column
 _CLASHES = 16  # pairs taken from one refuted rule
@@ -74,7 +73,7 @@ class WitnessedAgreeSets:
     @property
     def strategy(self) -> str:
         """In words."""
-        sorted_rows = f", rows sorted in {self._kept.orders} ways" if self._kept is not None else ""
+        sorted_rows = f", {self._kept.in_words}" if self._kept is not None else ""
         return f"{len(self):,} agree-sets with a pair each{sorted_rows}"
 
     def update(self, change: RowChange, rules: FdRules, budget: Budget | None = None) -> None:

@@ -26,12 +26,13 @@ from holdfast.table.keys import table_for
 Pair = tuple[int, int]
 Keys = list[tuple[Codes, Codes]]  # operands that must be equal: of rows as t, and as s
 Roles = tuple[Flags, Flags]  # rows that may be t, and rows that may be s
-_OPS = {
+OPS = {
     Op.LT: sweep.LESS,
     Op.LE: sweep.LESS_EQUAL,
     Op.GT: sweep.GREATER,
     Op.GE: sweep.GREATER_EQUAL,
     Op.NE: sweep.DIFFERENT,
+    Op.EQ: sweep.EQUAL,
 }
 SWEPT = 3  # comparisons besides equalities that one pass decides
 _FEW = 0.05  # share of the rows up to which sorting them is faster than filtering the order of all rows
@@ -169,14 +170,14 @@ class Clashes:
         t_side = sweep.SweptSide(rows_t, group_t, _whole(a.left), nothing[:0], _whole(b.left))
         s_side = sweep.SweptSide(rows_s, group_s, _whole(a.right), nothing[:0], _whole(b.right))
         if c is None:
-            t, s = sweep.find_pair(t_side, s_side, a.op is Op.LT, _OPS[b.op])
+            t, s = sweep.find_pair(t_side, s_side, a.op is Op.LT, OPS[b.op])
         else:
             *ranks, count = _ranks(b.left, b.right)
             ranks = [side + 1 if b.op in (Op.LT, Op.LE) else count - side for side in ranks]
             t_side = t_side._replace(rank=ranks[0], last=_whole(c.left))
             s_side = s_side._replace(rank=ranks[1], last=_whole(c.right))
             strict, extremes = (a.op is Op.LT, b.op in (Op.LT, Op.GT)), np.full((count + 1, 4), -1, np.int64)
-            t, s = sweep.find_in_three(t_side, s_side, *strict, _OPS[c.op], extremes)
+            t, s = sweep.find_in_three(t_side, s_side, *strict, OPS[c.op], extremes)
         return None if t < 0 else (s, t) if flip else (t, s)
 
     def _members(self, keys: Keys, predicates: Sequence[CodedPredicate]) -> tuple[Flags, Flags]:

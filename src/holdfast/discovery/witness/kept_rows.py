@@ -61,11 +61,6 @@ class KeptRows:
         return self.used > 2 * self._live + 64
 
     @property
-    def nbytes(self) -> int:
-        places = self._by_id.nbytes if self._by_id is not None else 0
-        return int(self.values.nbytes + self._ids.nbytes + self.is_live.nbytes + places)
-
-    @property
     def _place_of(self) -> KeyMap:
         """The places by row id. O(rows) when first asked."""
         if self._by_id is None:

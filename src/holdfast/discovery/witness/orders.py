@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from holdfast.discovery.witness.clashes import OPS
 from holdfast.discovery.witness.kept_rows import KeptRows
 from holdfast.discovery.witness.sorted_rows import SortedRows
 from holdfast.kernels import bounds
@@ -25,14 +26,6 @@ _SAMPLED = 1 << 14  # rows in which orders are tried
 _SMALLER = 4  # times as few rows, to see how the visits grow
 _TRIED, _VISITS_TRIED = 128, 2_000  # rows whose partners are searched there, and visits for each, at most
 _BUILDING, _BATCHES = 80, 20  # visits that take as long as sorting a row; changes in which an order has to pay for that
-_OPS = {
-    Op.LT: bounds.LESS,
-    Op.LE: bounds.LESS_EQUAL,
-    Op.GT: bounds.GREATER,
-    Op.GE: bounds.GREATER_EQUAL,
-    Op.EQ: bounds.EQUAL,
-    Op.NE: bounds.DIFFERENT,
-}
 Order = tuple[int, ...]
 
 
@@ -130,7 +123,7 @@ class Orders:
         for i, op in self.rows.space.terms(conjunction):
             left, right = self.rows.operands[i]
             ours, theirs, our_op = (left, right, op) if as_t else (right, left, op.mirror)
-            compared.append((ours, theirs, _OPS[our_op], self._null_mode(op)))
+            compared.append((ours, theirs, OPS[our_op], self._null_mode(op)))
         return Question(*np.array(compared, np.int64).reshape(-1, 4).T.copy())
 
     def _null_mode(self, op: Op) -> int:
@@ -156,7 +149,7 @@ class Orders:
 
     def _candidates(self, question: Question) -> Iterator[Order]:
         """Orders by the columns of equalities, most values first, and then by up to two others."""
-        is_equal = question.ops == bounds.EQUAL
+        is_equal = question.ops == OPS[Op.EQ]
         equal = sorted(set(question.theirs[is_equal].tolist()), key=lambda c: (-self._values(c), c))
         others = sorted(set(question.theirs[~is_equal].tolist()) - set(equal))
         for size in range(min(1, len(others)), min(2, len(others)) + 1):

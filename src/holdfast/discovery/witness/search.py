@@ -30,6 +30,17 @@ class Witnesses(NamedTuple):
     def nothing(cls, space: PredicateSpace) -> Witnesses:
         return cls(np.zeros((0, space.width), np.uint64), np.zeros((0, 2), np.int64), none(len(space.atoms)))
 
+    def satisfying(self, space: PredicateSpace, claims: Masks) -> Witnesses:
+        """The pairs that satisfy a claim."""
+        lacked, satisfies = space.lacks(self.clues), np.zeros(len(self.clues), np.bool_)
+        for claim in claims:
+            satisfies |= ~(lacked & claim).any(axis=1)
+        return self._replace(clues=self.clues[satisfies], pairs=self.pairs[satisfies])
+
+    def joined(self, other: Witnesses) -> Witnesses:
+        """The pairs and the settled claims of both."""
+        return Witnesses(*(np.concatenate(both) for both in zip(self, other, strict=True)))
+
     def refuted(self, space: PredicateSpace, claims: Masks) -> Flags:
         """Which claims one of the pairs satisfies."""
         lacked = space.lacks(self.clues)

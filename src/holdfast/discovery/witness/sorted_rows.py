@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -54,25 +55,24 @@ class SortedRows:
     def partners(self, places: Numbers, question: Question, most: int, most_visits: int) -> tuple[Numbers, int]:
         """At most `most` pairs of the rows at some places and of these rows, as partners, that satisfy the question;
         and how many visits that took. If these are more than `most_visits`, the rest is left out."""
+        calls = ((find_partners, places, run) for run in self._runs)
+        return self._found(calls, question, most, most_visits)
+
+    def pairs(self, partners: SortedRows, question: Question, most: int, most_visits: int) -> tuple[Numbers, int]:
+        """The same for pairs of all of these rows and of all partners."""
+        calls = ((find_pairs, mine, theirs) for mine in self._runs for theirs in partners._runs)
+        return self._found(calls, question, most, most_visits)
+
+    def _found(
+        self, calls: Iterable[tuple[Callable[..., Any], Any, Blocks]], question: Question, most: int, most_visits: int
+    ) -> tuple[Numbers, int]:
+        """Calls kernels, each with some rows and a run of partners, until the limits are reached."""
         out, found, visits = np.empty((most, 2), np.int64), 0, 0
-        for run in self._runs:
-            more, visited = find_partners(
-                places, run, self._rows.values, self._rows.is_live, question, most_visits - visits, out[found:]
+        for find, mine, theirs in calls:
+            more, visited = find(
+                mine, theirs, self._rows.values, self._rows.is_live, question, most_visits - visits, out[found:]
             )
             found, visits = found + more, visits + visited
             if found == most or visits > most_visits:
                 break
-        return out[:found], visits
-
-    def pairs(self, partners: SortedRows, question: Question, most: int, most_visits: int) -> tuple[Numbers, int]:
-        """The same for pairs of all of these rows and of all partners."""
-        out, found, visits = np.empty((most, 2), np.int64), 0, 0
-        for mine in self._runs:
-            for theirs in partners._runs:
-                more, visited = find_pairs(
-                    mine, theirs, self._rows.values, self._rows.is_live, question, most_visits - visits, out[found:]
-                )
-                found, visits = found + more, visits + visited
-                if found == most or visits > most_visits:
-                    return out[:found], visits
         return out[:found], visits

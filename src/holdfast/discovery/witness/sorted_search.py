@@ -19,6 +19,7 @@ from holdfast.rules.operator import Op
 from holdfast.table.dictionary import Codes
 from holdfast.table.row_change import Ids, RowChange
 
+COMPARED = 2_500  # inserted rows: comparing them with all rows takes as long as sorting all rows for a search
 _SAMPLED = 1 << 15  # pairs that say which parts are rare
 _PARTNERS = 16  # of a row, on average: with more, the claims of a part are asked one by one
 _MOST_PAIRS = 1 << 17
@@ -36,13 +37,8 @@ class SortedSearch:
         self._answers: dict[tuple[bytes, bool], Numbers | None] = {}
 
     @property
-    def nbytes(self) -> int:
-        return self._rows.nbytes + self._orders.nbytes
-
-    @property
-    def orders(self) -> int:
-        """In how many ways the rows are sorted."""
-        return len(self._orders)
+    def in_words(self) -> str:
+        return f"rows sorted in {len(self._orders)} ways"
 
     def change(self, change: RowChange) -> None:
         """Removes and adds rows. O(rows of the change), amortised."""
@@ -67,15 +63,18 @@ class SortedSearch:
             if budget.spent():
                 settled[waiting] = settled[mine] = False
                 break
-            pairs = self._answer(part, new) if len(mine) else None
+            if not len(mine):
+                continue
+            pairs = self._answer(part, new)
             if pairs is not None and len(pairs) <= self._most_pairs(new):
-                found = self._with(found, pairs, claims[mine])
+                found = found.joined(self._satisfying(pairs, claims[mine]))
                 continue
             self._replace_part(part, claims[mine], new)
             for i in mine:
                 pairs = self._found(claims[i], 1, new) if pairs is not None else None
                 settled[i] = pairs is not None
-                found = self._with(found, pairs, claims[i : i + 1]) if pairs is not None else found
+                if pairs is not None:
+                    found = found.joined(self._satisfying(pairs, claims[i : i + 1]))
         return found._replace(settled=claims[settled])
 
     def _replace_part(self, part: Masks, claims: Masks, new: bool) -> None:
@@ -86,16 +85,10 @@ class SortedSearch:
     def _needs_many_passes(self, claim: Masks) -> bool:
         return sum(op is not Op.EQ for _, op in self._space.terms(claim)) > SWEPT
 
-    def _with(self, found: Witnesses, pairs: Numbers, claims: Masks) -> Witnesses:
-        """What was found, and those of the pairs that satisfy a claim, turned so that they do."""
-        clues, both = self._clues(pairs), np.concatenate([pairs, pairs[:, ::-1]])
-        satisfies, lacks = np.zeros(len(both), np.bool_), self._space.lacks(clues)
-        for claim in claims:
-            satisfies |= ~(lacks & claim).any(axis=1)
-        ids = self._rows.ids(both[satisfies])
-        return found._replace(
-            clues=np.concatenate([found.clues, clues[satisfies]]), pairs=np.concatenate([found.pairs, ids])
-        )
+    def _satisfying(self, pairs: Numbers, claims: Masks) -> Witnesses:
+        """Those of the pairs of places that satisfy a claim, turned so that they do."""
+        both = np.concatenate([pairs, pairs[:, ::-1]])
+        return Witnesses(self._clues(pairs), self._rows.ids(both), claims[:0]).satisfying(self._space, claims)
 
     def _needed_parts(self, claims: Masks, new: bool) -> Masks:
         """The parts of before that still serve, and new ones for claims that contain none."""
