@@ -14,9 +14,9 @@ from holdfast.discovery.budget import Budget
 from holdfast.discovery.fd.agree_sets import AgreeSets
 from holdfast.discovery.fd.agree_tree import AgreeTree
 from holdfast.discovery.fd.maintainer import DecidingPair
-from holdfast.discovery.fd.partitions import Partitions
 from holdfast.discovery.fd.table_fds import TableFds
 from holdfast.discovery.search_options import SearchOptions
+from holdfast.discovery.witness.partitions import Partitions
 from holdfast.rules.rule import Fd, Key
 from holdfast.table.dictionary import NULL
 from holdfast.table.kind import Kind

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import holdfast as hf
-from holdfast.spark import claims, pair_tiles, row_sample, tiles
+from holdfast.spark import claim_tiles, claims, row_sample
 from tests import laws, naive
 from tests import strategies as hs
 from tests.conftest import CASES
@@ -34,10 +34,9 @@ def on_spark(frames, sample: int, task: int, **options) -> hf.Profile:
     """Discovery with a sample of so many rows, and tasks of so many."""
     with (
         patch.object(row_sample, "MOST_ROWS", sample),
-        patch.object(claims, "ROWS_PER_TILE", task),
-        patch.object(claims, "_ROWS_OF_TASK", task),
-        patch.object(tiles, "ROWS_PER_TILE", max(4, task)),
-        patch.object(pair_tiles, "ROWS_PER_TILE", max(4, task)),
+        patch.object(claims, "MOST_OF_VALUE", task),
+        patch.object(claims, "ROWS_OF_TASK", task),
+        patch.object(claim_tiles, "ROWS_OF_BLOCK", task),
     ):
         return hf.discover(frames, on="spark", time_budget=None, **options)
 

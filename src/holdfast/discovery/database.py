@@ -118,12 +118,21 @@ class DatabaseRules:
             ended = dict.fromkeys(maintainer.kinds, str(budget.ended))
             if maintainer is self.inclusions and self.inclusions is not None:
                 self.inclusions.unfinished = dict(ended)
+        self._note(maintainer, ended)
+
+    def _note(self, maintainer: Maintainer, ended: Mapping[str, str]) -> None:
+        """Notes the searches that a budget ended."""
         self.unfinished |= {Searched(kind, maintainer.table): why for kind, why in ended.items()}
 
-    def update(self, changes: RowChanges, rows: Tables) -> list[RuleChange]:
+    def update(self, changes: RowChanges, rows: Tables, budget: Budget | None = None) -> list[RuleChange]:
         """Updates all rules to the rows after the changes, `rows` being those before; a rule change for each
-        maintainer."""
-        return [maintainer.update(changes, rows) for maintainer in self.maintainers] if changes else []
+        maintainer. If the budget runs out, `unfinished` says which rules are missing."""
+        if not changes:
+            return []
+        rule_changes = [maintainer.update(changes, rows, budget) for maintainer in self.maintainers]
+        for maintainer in self.maintainers:
+            self._note(maintainer, maintainer.unfinished)
+        return rule_changes
 
     def restore(self, rows: Tables) -> None:
         """Finds the rules from facts that were merged."""

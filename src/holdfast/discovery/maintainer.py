@@ -46,8 +46,9 @@ class Maintainer(Protocol):
     def begin(self, rows: Tables, budget: Budget) -> None:
         """Finds the rules from nothing. Raises `Cancelled` if nothing was proven in time."""
 
-    def update(self, changes: RowChanges, rows: Tables) -> RuleChange:
-        """Updates the rules to the rows after the changes; `rows` are those before."""
+    def update(self, changes: RowChanges, rows: Tables, budget: Budget | None = None) -> RuleChange:
+        """Updates the rules to the rows after the changes; `rows` are those before. If a budget runs out, `unfinished`
+        says which rules are missing."""
 
     def rules(self) -> RuleSet:
         """The rules that hold, with their errors if they may have some."""

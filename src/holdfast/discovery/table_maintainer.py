@@ -47,13 +47,13 @@ class TableMaintainer(Generic[Kept]):
         table = rows[self.table]
         self._kept.update(RowChange.arrival(table.ids(), table.codes()), budget)
 
-    def update(self, changes: RowChanges, rows: Tables) -> RuleChange:
+    def update(self, changes: RowChanges, rows: Tables, budget: Budget | None = None) -> RuleChange:
         if self.table in changes:
-            return self._updated(changes[self.table])
+            return self._updated(changes[self.table], budget)
         self.added_facts = {}
         return RuleChange(table=self.table)
 
-    def _updated(self, change: RowChange) -> RuleChange:
+    def _updated(self, change: RowChange, budget: Budget | None) -> RuleChange:
         """Updates the rules and `added_facts`."""
         raise NotImplementedError
 

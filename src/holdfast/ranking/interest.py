@@ -14,7 +14,7 @@ from math import log10
 import numpy as np
 
 from holdfast.arrays import Flags
-from holdfast.discovery.fd.partitions import Partitions
+from holdfast.discovery.witness.partitions import Partitions
 from holdfast.indexes.rowtest import pairs_that_satisfy
 from holdfast.ranking.column_names import names_a_key, words_of
 from holdfast.rules.operator import Op

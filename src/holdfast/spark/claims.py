@@ -1,18 +1,25 @@
-"""Claims about the pairs of rows of a table on Spark: each is refuted by a pair, or proven.
+"""Witness search on Spark: of some claims about the pairs of rows of a table, which are refuted, and by which rows?
 
-A claim says that no pair of rows satisfies a conjunction. If it has equalities, all rows that agree on one of these
-columns go to one task, which searches with the kernels of the process: one shuffle decides all claims with this
-column. If a column has values that too many rows share, rows go by all columns of the claim's equalities. Other claims
-are searched in tiles, one by one.
+Most false claims are refuted inside a partition, without a shuffle (`in_partitions`). For the others all pairs count
+(`everywhere`), in one of three ways:
+
+    together    A claim with equalities is about rows that agree on a column. All rows with the same value there go to
+                one task, so one shuffle decides every claim with this column. If too many rows share a value, rows go
+                by all columns of the claim's equalities.
+    aggregates  If too many rows share these too, keys and FDs are decided by the extremes of each group.
+    tiles       Other claims are searched in pairs of blocks of a column whose bounds leave room (`claim_tiles`).
+
+After a change, claims that held before are refuted only by pairs with an inserted row (`following`): one scan.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -20,109 +27,100 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 from holdfast.discovery.budget import Budget
-from holdfast.discovery.witness.clashes import Clashes
-from holdfast.discovery.witness.predicate_space import PredicateSpace, Term
+from holdfast.discovery.witness.predicate_space import PredicateSpace
+from holdfast.rules.masks import Masks
 from holdfast.rules.operator import Op
-from holdfast.rules.predicate import Compare
-from holdfast.rules.rule import Rule, as_dc
+from holdfast.spark.claim_tasks import AskedClaims, FollowTask, RowsTask
+from holdfast.spark.claim_tiles import ClaimTiles
 from holdfast.spark.frames import cells
 from holdfast.spark.jobs import described
-from holdfast.spark.pair_tasks import Batches, PairSearch, codes_of
-from holdfast.spark.pair_tiles import TiledSearch
-from holdfast.spark.tiles import ROWS_PER_TILE
-from holdfast.table.dictionary import NULL, Codes, TextDictionary
-from holdfast.table.schema import Schema
+from holdfast.spark.state_files import union
+from holdfast.table.dictionary import NULL, Codes
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-_WITNESSES = 3  # pairs for each refuted claim
-_ROWS_OF_TASK = ROWS_PER_TILE // 4
+ROWS_OF_TASK = 250_000  # that are brought together, on average
+MOST_OF_VALUE = 1_000_000  # rows that may share a value of a column by which rows are brought together
+_WITNESSES = 4  # pairs for each refuted claim and way
 Pivot = tuple[int, ...]  # columns by which rows are brought together
 
 
+class Refutations(NamedTuple):
+    """The claims that were searched, by number; and the cells of pairs (t, s) that refute some of them."""
+
+    claims: Sequence[int]
+    t: pa.Table
+    s: pa.Table
+
+
 @dataclass(frozen=True)
-class ClaimTask:
-    """Searches, among the rows of a task, a pair for each claim. Yields its number, and the cells of both rows."""
+class InsertedRows:
+    """Cells of inserted rows, as an Arrow file, and all rows that they are to meet besides each other."""
 
-    space: PredicateSpace
-    claims: tuple[tuple[int, tuple[Term, ...]], ...]
-
-    def __call__(self, batches: Batches) -> Batches:
-        received = list(batches)
-        rows = pa.Table.from_batches(received) if received else None
-        if rows is None or rows.num_rows < 2:
-            return
-        clashes = Clashes(self.space, codes_of(self.space.schema, rows, TextDictionary()))
-        for number, terms in self.claims:
-            pair = clashes.satisfying(terms)
-            if pair is not None:
-                yield _found(number, rows, *pair)
-
-
-def _found(number: int, rows: pa.Table, t: int, s: int) -> pa.RecordBatch:
-    columns = {"claim": pa.array([number], pa.int32())}
-    for side, place in (("t", t), ("s", s)):
-        for name in rows.column_names:
-            columns[f"{side}_{name}"] = rows.column(name).slice(place, 1).combine_chunks()
-    return pa.record_batch({name: _flat(values) for name, values in columns.items()})
-
-
-def _flat(values: pa.Array | pa.ChunkedArray) -> pa.Array:
-    return pa.concat_arrays(values.chunks) if isinstance(values, pa.ChunkedArray) else values
+    inserted: bytes
+    others: DataFrame
 
 
 @dataclass(frozen=True)
 class ClaimSearch:
-    """Decides claims about the rows of a table. `sample`: codes of some of its rows; `count`: how many it has."""
+    """Searches among the rows of a table. `sample`: codes of some of its rows; `count`: how many it has."""
 
     rows: DataFrame
     space: PredicateSpace
     sample: Codes
     count: int
+    _shares: dict[Pivot, float] = field(default_factory=dict)
 
-    def refutations(self, rules: Sequence[Rule], budget: Budget) -> Iterator[tuple[Rule, list[pa.Table] | None]]:
-        """For each claim some pairs of rows that refute it, as tables of two rows; None if it is proven. Stops if the
-        budget is spent."""
-        terms = [self._terms(rule) for rule in rules]
-        by_pivot, alone = self._by_pivot(terms)
+    def in_partitions(self, claims: Masks, budget: Budget) -> Refutations:
+        """Pairs inside a partition. Claims without a pair are not proven by that."""
+        with self._described(f"{len(claims)} claims inside each partition"):
+            task = RowsTask(self._asked(claims, budget))
+            return self._collected(range(len(claims)), self.rows.mapInArrow(task, self._both_rows))
+
+    def following(self, claims: Masks, parts: Sequence[InsertedRows], budget: Budget) -> Refutations:
+        """Pairs with an inserted row. No pair of other rows satisfies a claim."""
+        asked, one, found = self._asked(claims, budget), self.rows.sparkSession.range(1), []
+        for part in parts:
+            found.append(one.mapInArrow(FollowTask(asked, part.inserted, alone=True), self._both_rows))
+            found.append(part.others.mapInArrow(FollowTask(asked, part.inserted), self._both_rows))
+        with self._described(f"{len(claims)} claims about inserted rows"):
+            return self._collected(range(len(claims)), union(found))
+
+    def everywhere(self, claims: Masks, budget: Budget) -> Iterator[Refutations]:
+        """Pairs of all rows, some claims after the other: a claim without a pair is proven. Stops if the budget is
+        spent."""
+        works = list(self._works(claims, budget))
+        for done, work in enumerate(works):
+            budget.report("verifying rules on Spark", done / len(works))
+            if budget.spent():
+                return
+            found = work()
+            if budget.spent():
+                return  # the tasks may have stopped early
+            yield found
+
+    def _works(self, claims: Masks, budget: Budget) -> Iterator[Callable[[], Refutations]]:
+        by_pivot, alone = self._by_pivot(claims)
         for pivot, numbers in by_pivot.items():
-            if budget.spent():
-                return
-            names = ", ".join(self._schema.names[place] for place in pivot)
-            with described(self.rows.sparkSession, f"{len(numbers)} claims about rows with the same {names}"):
-                found = self._by_groups(pivot, {number: terms[number] for number in numbers})
-            yield from ((rules[number], found.get(number)) for number in numbers)
-        for number in alone:
-            if budget.spent():
-                return
-            if [op for _, op in terms[number]] == [Op.NE]:  # the sample has the extremes of the column
-                yield rules[number], None
-                continue
-            with described(self.rows.sparkSession, f"{rules[number]}: pairs of rows"):
-                found = self._in_tiles(rules[number])
-            yield rules[number], found.get(0)
+            yield partial(self._together, claims, pivot, numbers, budget)
+        agreements = {number: self.space.agreement(claims[number]) for number in alone}
+        by_left: dict[Pivot, list[int]] = {}
+        for number, agreement in agreements.items():
+            if agreement is not None:
+                by_left.setdefault(tuple(agreement[0]), []).append(number)
+        for left, numbers in by_left.items():
+            rights = [agreement[1] for number in numbers if (agreement := agreements[number]) is not None]
+            yield partial(self._by_extremes, left, rights, numbers)
+        rest = [number for number, agreement in agreements.items() if agreement is None]
+        for tiles, numbers in ClaimTiles.of(self.rows, self.space, claims, rest, self.count):
+            yield partial(self._in_tiles, tiles, numbers, claims, budget)
 
-    @property
-    def _schema(self) -> Schema:
-        return self.space.schema
+    # --- rows that share values -----------------------------------------------------------------------------
 
-    def _terms(self, rule: Rule) -> tuple[Term, ...]:
-        """The comparisons of a claim, with their operators."""
-        places = {(c.left, c.right): i for i, c in enumerate(self.space.comparisons)}
-        terms = []
-        for p in as_dc(rule).predicates:  # type: ignore[arg-type]
-            assert isinstance(p, Compare), p
-            left, right = (self._schema.position(cell.column) for cell in p.cells)
-            op = p.op if p.cells[0].row == "t" else p.op.mirror
-            terms.append((places[(left, right) if p.cells[0].row == "t" else (right, left)], op))
-        return tuple(terms)
-
-    # --- by groups ------------------------------------------------------------------------------------------
-
-    def _by_pivot(self, terms: Sequence[tuple[Term, ...]]) -> tuple[dict[Pivot, list[int]], list[int]]:
+    def _by_pivot(self, claims: Masks) -> tuple[dict[Pivot, list[int]], list[int]]:
         """The claims by the columns that bring their rows together, as few as possible; and those without any."""
-        equal = {number: self._equal(claim) for number, claim in enumerate(terms)}
+        equal = {number: self._equal(claim) for number, claim in enumerate(claims)}
         chosen: dict[Pivot, list[int]] = {}
         while True:
             uses = Counter(c for columns in equal.values() for c in columns if self._fits((c,)))
@@ -137,8 +135,8 @@ class ClaimSearch:
                 del equal[number]
         return chosen, list(equal)
 
-    def _equal(self, claim: tuple[Term, ...]) -> Pivot:
-        comparisons = [self.space.comparisons[i] for i, op in claim if op is Op.EQ]
+    def _equal(self, claim: Masks) -> Pivot:
+        comparisons = [self.space.comparisons[i] for i, op in self.space.terms(claim) if op is Op.EQ]
         return tuple(sorted(c.left for c in comparisons if c.left == c.right))
 
     def _fits(self, pivot: Pivot) -> bool:
@@ -149,46 +147,66 @@ class ClaimSearch:
                 codes = codes[:, (codes != NULL).all(axis=0)]
             most = np.unique(codes, axis=1, return_counts=True)[1].max(initial=0)
             self._shares[pivot] = float(most / max(1, self.sample.shape[1]))
-        return self._shares[pivot] * self.count <= ROWS_PER_TILE
+        return self._shares[pivot] * self.count <= MOST_OF_VALUE
 
-    @cached_property
-    def _shares(self) -> dict[Pivot, float]:
-        return {}
+    def _together(self, claims: Masks, pivot: Pivot, numbers: Sequence[int], budget: Budget) -> Refutations:
+        tasks = max(1, -(-self.count // ROWS_OF_TASK))
+        rows = self.rows.repartition(tasks, *(f"c{place}" for place in pivot))
+        task = RowsTask(self._asked(claims[numbers], budget), together=True)
+        names = ", ".join(self.space.schema.names[place] for place in pivot)
+        with self._described(f"{len(numbers)} claims about rows with the same {names}"):
+            return self._collected(numbers, rows.mapInArrow(task, self._both_rows))
 
-    def _by_groups(self, pivot: Pivot, claims: Mapping[int, tuple[Term, ...]]) -> dict[int, list[pa.Table]]:
-        tasks = max(1, -(-self.count // _ROWS_OF_TASK))
-        together = self.rows.repartition(tasks, *(f"c{place}" for place in pivot))
-        task = ClaimTask(self.space, tuple(claims.items()))
-        found = together.mapInArrow(task, f"claim int, {self._both_rows}")
-        window = Window.partitionBy("claim").orderBy(F.lit(0))
-        few = found.select("*", F.row_number().over(window).alias("place")).where(f"place <= {_WITNESSES}")
-        return self._collected(few.drop("place"))
+    def _by_extremes(self, left: Pivot, rights: Sequence[int | None], numbers: Sequence[int]) -> Refutations:
+        """Keys and FDs with one left side: two rows of a group that differ in a right side, if there are any. A key is
+        an FD whose right side differs between all rows."""
+        nulls, row = self.space.nulls, f"struct({', '.join(cells(self.space.schema))})"
+        rows = self.rows.select("*", F.monotonically_increasing_id().alias("id"))
+        if nulls != "equal":
+            rows = rows.where(" and ".join(f"c{c} is not null" for c in left) or "true")
+        extremes, pairs = [], []
+        for i, right in enumerate(rights):
+            apart = f"if(c{right} is null, id, 0)" if nulls == "distinct" else "0"
+            value = "struct(id)" if right is None else f"struct(c{right} is null, c{right}, {apart})"
+            known = f"filter (where c{right} is not null)" if right is not None and nulls == "sql" else ""
+            extremes += [f"{end}_by({row}, {value}) {known} as {end}{i}" for end in ("min", "max")]
+            extremes.append(f"min({value}) {known} <=> max({value}) {known} as same{i}")
+            pairs.append(f"any_value(struct(min{i} as t, max{i} as s)) filter (where not same{i}) as pair{i}")
+        groups = rows.groupBy(*(f"c{c}" for c in left)).agg(*map(F.expr, extremes))
+        first = groups.agg(*map(F.expr, pairs))
+        listed = ", ".join(f"struct({i} as claim, pair{i} as pair)" for i in range(len(rights)))
+        found = first.selectExpr(f"inline(array({listed}))").where("pair is not null")
+        sides = [f"pair.{side}.{cell} as {side}_{cell}" for side in "ts" for cell in cells(self.space.schema)]
+        names = ", ".join(self.space.schema.names[c] for c in left)
+        with self._described(f"{len(numbers)} claims about rows with the same ({names})"):
+            return self._read(numbers, found.selectExpr("claim", *sides))
+
+    def _in_tiles(self, tiles: ClaimTiles, numbers: Sequence[int], claims: Masks, budget: Budget) -> Refutations:
+        with self._described(f"{len(numbers)} claims in pairs of blocks"):
+            found = tiles.found(self._asked(claims[numbers], budget), self._both_rows)
+            return self._collected(numbers, found)
+
+    # --- what tasks found -----------------------------------------------------------------------------------
+
+    def _asked(self, claims: Masks, budget: Budget) -> AskedClaims:
+        return AskedClaims(self.space, claims, budget.left())
+
+    def _described(self, text: str) -> AbstractContextManager[None]:
+        return described(self.rows.sparkSession, text)
 
     @cached_property
     def _both_rows(self) -> str:
-        types = list(zip(cells(self._schema), self._types, strict=True))
-        return ", ".join(f"{side}_{cell} {type_}" for side in "ts" for cell, type_ in types)
+        names = cells(self.space.schema)
+        types = [(name, self.rows.schema[name].dataType.simpleString()) for name in names]
+        return "claim int, " + ", ".join(f"{side}_{name} {type_}" for side in "ts" for name, type_ in types)
 
-    @cached_property
-    def _types(self) -> list[str]:
-        return [self.rows.schema[cell].dataType.simpleString() for cell in cells(self._schema)]
+    def _collected(self, numbers: Sequence[int], found: DataFrame) -> Refutations:
+        """Some pairs for each claim."""
+        window = Window.partitionBy("claim").orderBy(F.lit(0))
+        few = found.select("*", F.row_number().over(window).alias("place")).where(f"place <= {_WITNESSES}")
+        return self._read(numbers, few.drop("place"))
 
-    def _collected(self, found: DataFrame) -> dict[int, list[pa.Table]]:
-        pairs: dict[int, list[pa.Table]] = {}
-        table, names = found.toArrow(), cells(self._schema)
-        for place, number in enumerate(table.column("claim").to_pylist()):
-            sides = [
-                table.slice(place, 1).select([f"{side}_{c}" for c in names]).rename_columns(names) for side in "ts"
-            ]
-            pairs.setdefault(number, []).append(pa.concat_tables(sides))
-        return pairs
-
-    # --- in tiles -------------------------------------------------------------------------------------------
-
-    def _in_tiles(self, rule: Rule) -> dict[int, list[pa.Table]]:
-        """Some pairs that refute one claim, as number 0."""
-        names = cells(self._schema)
-        with_id = self.rows.select(F.monotonically_increasing_id().alias("id"), "*")
-        pairs = TiledSearch(PairSearch(rule, self._schema, self.space.nulls), with_id).pairs(names, self._types)
-        sides = [f"{side}{i} as {side}_{cell}" for side in "ts" for i, cell in enumerate(names)]
-        return self._collected(pairs.limit(_WITNESSES).selectExpr("0 as claim", *sides))
+    def _read(self, numbers: Sequence[int], found: DataFrame) -> Refutations:
+        table, names = found.toArrow(), cells(self.space.schema)
+        t, s = (table.select([f"{side}_{name}" for name in names]).rename_columns(names) for side in "ts")
+        return Refutations(numbers, t, s)

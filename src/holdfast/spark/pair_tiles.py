@@ -78,7 +78,7 @@ class TiledSearch:
                 a, b = (F.col(f"c{schema.position(column.name)}") for column in (left, right))
                 t, s = common(left, a, right, b)
                 kind = left.kind if left.kind is right.kind else None
-                made.append(PairComparison(p.op, _as_number(kind, t), _as_number(kind, s), kind is Kind.FLOAT))
+                made.append(PairComparison(p.op, as_number(kind, t), as_number(kind, s), kind is Kind.FLOAT))
         return made
 
     @cached_property
@@ -134,7 +134,7 @@ class TiledSearch:
             bounds: dict[int, dict[int, list[Bounds]]] = {role: {b: [] for b in range(count)} for role in (T, S)}
             edges = [float(b) for b in range(1, count)]
         else:
-            blocks = {T: _block(by.t, edges), S: _block(by.s, edges)}
+            blocks = {T: block_of(by.t, edges), S: block_of(by.s, edges)}
             bounds = self._bounds(blocks)
         tiles = BlockTiles.of(edges, bounds[T], bounds[S], [c.op for c in self._ordered])
         sent = []
@@ -173,14 +173,14 @@ class TiledSearch:
         return made
 
 
-def _as_number(kind: Kind | None, cell: Expr) -> Expr:
+def as_number(kind: Kind | None, cell: Expr) -> Expr:
     """A date or timestamp as a number, which no session's time zone changes. None: of two kinds, already a number."""
     if kind is Kind.DATE:
         return F.unix_date(cell)
     return F.unix_micros(cell) if kind is Kind.TIMESTAMP else cell
 
 
-def _block(value: Expr, edges: list[float]) -> Expr:
+def block_of(value: Expr, edges: list[float]) -> Expr:
     """The number of edges that are at most the value; the last block for nulls. A balanced tree of tests."""
 
     def between(low: int, high: int) -> Expr:

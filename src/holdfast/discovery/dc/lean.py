@@ -181,11 +181,7 @@ class LeanEvidence:
 
     def canonical(self, atoms: Masks) -> Masks:
         """One of each conjunction and its mirror image, without duplicates."""
-        mirror = self.space.mirrored_atoms(atoms)
-        differ = atoms != mirror
-        first, rows = differ.argmax(axis=1), np.arange(len(atoms))
-        turn = differ.any(axis=1) & (mirror[rows, first] < atoms[rows, first])
-        return distinct(np.where(turn[:, None], mirror, atoms))
+        return distinct(self.space.turned(atoms))
 
     def to_arrays(self) -> dict[str, Array]:
         return {self.CLUES: self.clues, "lean_pairs": self.pairs}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from holdfast.arrays import Arrays
+from holdfast.discovery.budget import Budget
 from holdfast.discovery.dc.table_dcs import TableDcs
 from holdfast.discovery.maintainer import Tables
 from holdfast.discovery.search_options import SearchOptions
@@ -33,9 +34,9 @@ class DcMaintainer(TableMaintainer[TableDcs]):
         dcs = TableDcs(schema, options, executor, table=table, most_pairs=most_pairs)
         super().__init__(table, options.of_evidence, dcs)
 
-    def _updated(self, change: RowChange) -> RuleChange:
+    def _updated(self, change: RowChange, budget: Budget | None) -> RuleChange:
         before = self._kept.rules
-        self.added_facts = _prefixed(self._kept.update(change))
+        self.added_facts = _prefixed(self._kept.update(change, budget))
         after = self._kept.rules
         return RuleChange(after - before, before - after, self._kept.why, table=self.table)
 

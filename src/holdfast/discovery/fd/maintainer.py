@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from holdfast.arrays import Arrays
+from holdfast.discovery.budget import Budget
 from holdfast.discovery.fd.collapsed import CollapsedRules
 from holdfast.discovery.fd.table_fds import MAX_AGREE_SET_PAIRS, TableFds
 from holdfast.discovery.maintainer import Tables
@@ -39,9 +40,9 @@ class FdMaintainer(TableMaintainer[TableFds]):
         super().__init__(table, options.of_one_table, TableFds(len(schema), options, executor, most_pairs=most_pairs))
         self._schema = schema
 
-    def _updated(self, change: RowChange) -> RuleChange:
+    def _updated(self, change: RowChange, budget: Budget | None) -> RuleChange:
         before = self._kept.collapsed()
-        self.added_facts = self._kept.update(change)
+        self.added_facts = self._kept.update(change, budget)
         after = self._kept.collapsed()
         deciding_pair = DecidingPair(self._schema, self._kept.added, self._kept.removed)
         added, removed = self._ruleset(after.minus(before)), self._ruleset(before.minus(after))

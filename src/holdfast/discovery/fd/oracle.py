@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from holdfast.discovery.fd.agree_sets import AgreeSets
 from holdfast.discovery.fd.agree_tree import AgreeTree
-from holdfast.discovery.fd.partitions import Partitions
 from holdfast.discovery.search_options import SearchOptions
+from holdfast.discovery.witness.partitions import Partitions
 from holdfast.rules.limit import most_within
 from holdfast.table.dictionary import Codes
 

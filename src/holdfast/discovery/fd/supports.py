@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 
 from holdfast.discovery.budget import Budget
-from holdfast.discovery.fd.partitions import Partitions
 from holdfast.discovery.search_options import OF_ONE_TABLE
+from holdfast.discovery.witness.partitions import Partitions
 from holdfast.executors.executor import Cancelled
 from holdfast.rules.rule import Fd
 from holdfast.rules.rule_block import RuleBlock

@@ -16,10 +16,10 @@ from holdfast.discovery.fd.approximate import ApproximateFds
 from holdfast.discovery.fd.collapsed import CollapsedRules
 from holdfast.discovery.fd.exact import FdRules
 from holdfast.discovery.fd.oracle import Oracle
-from holdfast.discovery.fd.partitions import DEFAULT_MEMORY
 from holdfast.discovery.fd.witnessed import WitnessedAgreeSets
 from holdfast.discovery.pair_sets import Tally
 from holdfast.discovery.search_options import SearchOptions
+from holdfast.discovery.witness.partitions import DEFAULT_MEMORY
 from holdfast.executors.executor import Executor
 from holdfast.executors.threads import ThreadExecutor
 from holdfast.table.dictionary import Codes

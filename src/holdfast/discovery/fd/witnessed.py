@@ -18,10 +18,10 @@ from holdfast.discovery.budget import Budget
 from holdfast.discovery.fd.agree_sets import AgreeSets
 from holdfast.discovery.fd.exact import FdRules
 from holdfast.discovery.fd.maximal_sets import MaximalSets
-from holdfast.discovery.fd.partitions import DEFAULT_MEMORY, Partitions
 from holdfast.discovery.fd.proof import Claims, Proof, claims_of
 from holdfast.discovery.pair_sets import sampled_neighbours
 from holdfast.discovery.pair_tiles import known_columns
+from holdfast.discovery.witness.partitions import DEFAULT_MEMORY, Partitions
 from holdfast.discovery.witness.predicate_space import PredicateSpace
 from holdfast.discovery.witness.sorted_search import COMPARED, SortedSearch
 from holdfast.executors.executor import Block, Executor

@@ -60,7 +60,7 @@ class IndMaintainer(_OfAllTables):
                 raise Cancelled(budget.ended)
         self.inclusions.run_on(self._executor)
 
-    def update(self, changes: RowChanges, rows: Tables) -> RuleChange:
+    def update(self, changes: RowChanges, rows: Tables, budget: Budget | None = None) -> RuleChange:
         self.cells, change = self.inclusions.update(changes)
         return change
 
@@ -93,7 +93,7 @@ class WideIndMaintainer(_OfAllTables):
         if budget.ended:
             self.unfinished = {"ind": budget.ended}
 
-    def update(self, changes: RowChanges, rows: Tables) -> RuleChange:
+    def update(self, changes: RowChanges, rows: Tables, budget: Budget | None = None) -> RuleChange:
         after = {
             name: changes[name].codes_after() if name in changes else table.codes() for name, table in rows.items()
         }

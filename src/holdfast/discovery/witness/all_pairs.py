@@ -8,6 +8,7 @@ import numpy as np
 
 from holdfast.discovery.budget import Budget
 from holdfast.discovery.witness.clashes import Clashes, Pair
+from holdfast.discovery.witness.partitions import Partitions
 from holdfast.discovery.witness.predicate_space import PredicateSpace
 from holdfast.discovery.witness.search import Witnesses
 from holdfast.executors.executor import Cancelled
@@ -16,6 +17,7 @@ from holdfast.table.dictionary import Codes
 from holdfast.table.row_change import Ids, RowChange
 
 _TRIED = 100_000  # rows of a sample in which claims are searched before all rows
+_GROUPED = 1 << 28  # bytes of rows grouped by columns
 
 
 class AllPairs:
@@ -47,6 +49,10 @@ class AllPairs:
         some = np.ascontiguousarray(self.codes[:, ::step])
         return Clashes(self._space, some, budget=self._budget) if step > 1 else None
 
+    @cached_property
+    def _groups(self) -> Partitions:
+        return Partitions.of_codes(self.codes, self._space.nulls, _GROUPED)
+
     def search(self, claims: Masks, budget: Budget, *, new: bool = False) -> Witnesses:
         """Claim by claim, in a sample of the rows before all rows. With `new`, only pairs with an inserted row can
         satisfy a claim. What was not searched when the budget is spent is not settled."""
@@ -77,6 +83,9 @@ class AllPairs:
             pair = self._sample.pair(claim)
             if pair is not None:
                 return pair[0] * self._step, pair[1] * self._step
+        if not new and (agreement := self._space.agreement(claim)) is not None:
+            clashes = self._groups.clashes(*agreement, most=1).tolist()
+            return (clashes[0][0], clashes[0][1]) if clashes else None
         return self._every.pair(claim, new=new)
 
     def clues(self, places: Numbers) -> Masks:

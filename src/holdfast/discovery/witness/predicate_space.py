@@ -181,6 +181,14 @@ class PredicateSpace:
         """The same conjunctions with t and s exchanged."""
         return Derived.of((place, -1, _FIRST) for place in self.mirror_atoms.tolist())(atoms, budget)
 
+    def turned(self, atoms: Masks) -> Masks:
+        """Each conjunction, or the same with t and s exchanged: the smaller of the two."""
+        mirror = self.mirrored_atoms(atoms)
+        differ = atoms != mirror
+        first, rows = differ.argmax(axis=1), np.arange(len(atoms))
+        turn = differ.any(axis=1) & (mirror[rows, first] < atoms[rows, first])
+        return np.where(turn[:, None], mirror, atoms)
+
     def in_weak(self, atoms: Masks) -> Flags:
         """Sets of atoms as bits [set, 3 x comparison + weak operator]; without order, `=` becomes `<=` and `>=`."""
         bits = unpack(atoms, len(self.atoms))
@@ -198,6 +206,16 @@ class PredicateSpace:
             weak_of[i] = weak_of.get(i, Weak(0)) | op.atoms
         ops = ((i, Op.of_atoms(weak)) for i, weak in weak_of.items())
         return [(i, op) for i, op in ops if op is not None]
+
+    def agreement(self, atoms: Masks) -> tuple[list[int], int | None] | None:
+        """(left, right) if pairs satisfy the atoms that agree on the columns `left` and differ in the column `right`,
+        if that is not None: the claim of an FD or of a key. None for other conjunctions."""
+        equal, unequal = list[int](), list[int]()
+        for i, op in self.terms(atoms):
+            if op not in (Op.EQ, Op.NE) or self.is_crossed(i):
+                return None
+            (equal if op is Op.EQ else unequal).append(self.comparisons[i].left)
+        return (equal, unequal[0] if unequal else None) if len(unequal) <= 1 else None
 
     def conjunction(self, terms: Iterable[Term]) -> Masks:
         """The weak atoms of some comparisons, as one row: the inverse of `terms`."""
