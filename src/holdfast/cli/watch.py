@@ -19,6 +19,7 @@ from holdfast.errors import HoldfastError
 from holdfast.pipeline.config import DebeziumSource, FilesSource, Pipeline, TableSink
 from holdfast.pipeline.remote_landing import landing_at
 from holdfast.rulebook import Rulebook
+from holdfast.rulebook.glance import Glance
 from holdfast.rules.rulefile import RuleEntry
 from holdfast.rules.wording import counted
 from holdfast.workflow.baseline import Baseline
@@ -75,8 +76,7 @@ def watch_command(
             is_new = make_book(config, spark, show)
         if is_new:
             log.print(f"made the rulebook {config.book}", highlight=False)
-        with Rulebook.open(config.book) as book:
-            rules = {entry.id: entry.rule for entry in book.entries}
+        rules = {entry.id: entry.rule for entry in Glance.at(config.book).entries}
         printer = VersionPrinter(Console(), format, rules)
         problems = watch(config, spark, printer)
     _report_hidden_files(config, log)
@@ -84,10 +84,14 @@ def watch_command(
         print(f"holdfast: {problem}", file=sys.stderr)
     if problems:
         raise typer.Exit(NOT_TAKEN)
-    with Rulebook.open(config.book) as book:
-        broken: set[str] = {e.severity for e in book.entries if e.id in printer.broken and _alerts(book, e)}
-    if fails(broken, fail_on):
+    if printer.broken and fails(_alerting(config.book, printer.broken), fail_on):
         raise typer.Exit(VIOLATED)
+
+
+def _alerting(book: str, broken: set[str]) -> set[str]:
+    """The severities of rules that got violations which nobody tolerates."""
+    with Rulebook.open(book) as opened:
+        return {entry.severity for entry in opened.entries if entry.id in broken and _alerts(opened, entry)}
 
 
 def _require_catalog(config: Pipeline, spark: Any) -> None:

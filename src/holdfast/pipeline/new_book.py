@@ -13,8 +13,9 @@ from holdfast.pipeline.sources import jdbc_table
 from holdfast.places import FILES_GO_ABOVE, parquet_rows
 from holdfast.rulebook import Rulebook
 from holdfast.rulebook.elsewhere import is_on_spark
+from holdfast.rulebook.glance import Glance
 from holdfast.rules.rulefile import RuleEntry, RuleFile
-from holdfast.store.directory import directory_at
+from holdfast.store.directory import LocalDirectory, directory_at
 from holdfast.store.store import Store
 from holdfast.table.schema import column_of_type_text
 from holdfast.workflow.decisions import ACCEPTED, FILE, file_of, write
@@ -73,14 +74,16 @@ def _update_existing(pipeline: Pipeline) -> None:
     A process that was killed before it wrote the decisions leaves a rulebook without them that checks exactly the
     accepted rules.
     """
-    with Rulebook.open(pipeline.book) as book:
-        if not book.masked.issuperset(pipeline.mask):
+    known = Glance.at(pipeline.book)
+    if not known.masked.issuperset(pipeline.mask):
+        with Rulebook.open(pipeline.book) as book:
             book.alter(mask=book.masked.union(pipeline.mask))
-        if book.path is None or (book.path / FILE).exists():
-            return
-        decisions = _first_decisions(pipeline)
-        if {e.id for e in decisions if e.status == ACCEPTED} == {entry.id for entry in book.entries}:
-            write(book.path, decisions)
+    directory = directory_at(pipeline.book)
+    if not isinstance(directory, LocalDirectory) or (directory.path / FILE).exists():
+        return
+    decisions = _first_decisions(pipeline)
+    if {e.id for e in decisions if e.status == ACCEPTED} == {entry.id for entry in known.entries}:
+        write(directory.path, decisions)
 
 
 def _rule(rule: str | dict[str, Any]) -> str | RuleEntry:

@@ -20,7 +20,7 @@ from holdfast.pipeline.landing import Applied
 from holdfast.pipeline.new_book import make_book
 from holdfast.pipeline.sources import JdbcTables, LandingFiles, stream_of
 from holdfast.pipeline.trigger import seconds
-from holdfast.rulebook import Rulebook
+from holdfast.rulebook.glance import Glance
 from holdfast.store.directory import directory_at
 from holdfast.store.interrupt import stopping
 from holdfast.store.marks import Marks
@@ -113,8 +113,7 @@ def _settle_landing(pipeline: Pipeline, spark: SparkSession) -> list[str]:
     files = stream_of(pipeline)
     if not isinstance(files, LandingFiles):
         return []
-    with Rulebook.open(pipeline.book) as book:
-        applied = Applied(book.records(), pipeline.name)
+    applied = Applied(Glance.at(pipeline.book).records, pipeline.name)
     batches = files.new_batches(applied)
     if batches:
         with _LOCK:
@@ -131,8 +130,7 @@ class _VersionWatcher:
         self._directory, self._on_version = directory_at(pipeline.book), on_version
         self._last = Store.open(self._directory).version
         self._landing = stream_of(pipeline) if not isinstance(pipeline.source, JdbcSource) else None
-        with Rulebook.open(pipeline.book) as book:
-            self._applied = Applied(book.records(), pipeline.name)
+        self._applied = Applied(Glance.at(pipeline.book).records, pipeline.name)
         self._warned: set[str] = set()
 
     def report_new(self, progress: Record | None = None) -> None:

@@ -125,7 +125,11 @@ class Store:
     def load(self) -> Loaded:
         """The memory-mapped files of each state, and the changes after them, by state. Verifies every checksum."""
         states = {name: self.state(name) for name in self.manifest.states}
-        return Loaded(states, [self._read(ref) for ref in self.manifest.changes])
+        return Loaded(states, self.changes())
+
+    def changes(self) -> list[dict[str, dict[str, Any]]]:
+        """What was published after the files of the states, by state."""
+        return [self._read(ref) for ref in self.manifest.changes]
 
     def state(self, name: str) -> list[dict[str, Any]]:
         """The memory-mapped files of one state."""
