@@ -19,7 +19,7 @@ from holdfast.rules.operator import Op
 from holdfast.table.dictionary import Codes
 from holdfast.table.row_change import Ids, RowChange
 
-COMPARED = 2_500  # inserted rows: comparing them with all rows takes as long as sorting all rows for a search
+COMPARED = 500  # inserted rows: comparing them with all rows takes as long as sorting all rows for a search
 _SAMPLED = 1 << 15  # pairs that say which parts are rare
 _PARTNERS = 16  # of a row, on average: with more, the claims of a part are asked one by one
 _MOST_PAIRS = 1 << 17
