@@ -89,10 +89,12 @@ def found_on_spark(budget: Budget, data: Any, options: SearchOptions, choices: C
     rules = RuleSet.joined(found.rules)
     rules = rules.of_lone_table() if found.sample.is_lone else rules
     reasons = [str(budget.ended), f"not finished: {in_words(found.unfinished)}"] if found.unfinished else []
+    reasons += [f"candidates from a sample of the rows: {in_words(found.partial)}"] if found.partial else []
     how = ("on Spark: a sample, then a search for pairs of rows that refute what holds there",)
-    searches = (tuple(found.finished), tuple(found.unfinished))
+    unfinished = (*found.unfinished, *found.partial)
     limits = (*options.limits, *reasons)
-    return Profile(rules.blocks, not found.unfinished, limits, how, found.vacuous, found.sample, options, *searches)
+    data = (found.sample, options, tuple(found.finished), unfinished)
+    return Profile(rules.blocks, not unfinished, limits, how, found.vacuous, *data)
 
 
 def search(

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from holdfast.discovery.budget import Budget
@@ -19,7 +20,6 @@ from holdfast.discovery.database import DatabaseRules, PairLimits
 from holdfast.discovery.search_options import SearchOptions
 from holdfast.discovery.witness.predicate_space import PredicateSpace, Term
 from holdfast.executors.executor import Cancelled
-from holdfast.rules.change import RuleChange
 from holdfast.rules.masks import Masks, none
 from holdfast.rules.predicate import Compare
 from holdfast.rules.rule import Rule, as_dc
@@ -34,8 +34,10 @@ _PAIRS = PairLimits(2e7, 2e9)  # as for tables that do not change
 
 
 class FoundPairs(NamedTuple):
-    """The atoms that pairs of rows lack, and the codes of their rows that the sample lacks."""
+    """Pairs of rows of the table: rows[side, column, pair], the atoms that they lack, and the codes of those rows that
+    the sample has to get."""
 
+    rows: npt.NDArray[np.int64]
     lacked: Masks
     missing: Codes
 
@@ -74,15 +76,13 @@ class SampledRules:
         """Adds rows before `begin`."""
         self.rows.merge(RowDelta.of_inserts(self.encoded(cells)))
 
-    def update(self, delta: RowDelta, budget: Budget | None = None) -> list[RuleChange]:
+    def update(self, delta: RowDelta, budget: Budget | None = None) -> None:
         """Changes rows, and the rules with them."""
-        row_changes, changes = {self.name: RowChange.of(self.rows, delta)}, list[RuleChange]()
         try:
-            changes = self._found.update(row_changes, {self.name: self.rows}, budget)
+            self._found.update({self.name: RowChange.of(self.rows, delta)}, {self.name: self.rows}, budget)
         except Cancelled:
             self._is_cancelled = True
         self.rows.merge(delta)
-        return changes
 
     # --- pairs that refute claims -----------------------------------------------------------------------------
 
@@ -95,7 +95,8 @@ class SampledRules:
         is_twice = (codes[:, :count] == codes[:, count:]).all(axis=0)
         twice = np.unique(codes[:, :count][:, is_twice], axis=1)
         wanted = np.concatenate([np.unique(codes, axis=1), twice], axis=1)
-        return FoundPairs(lacked, wanted[:, self.rows.take(wanted) < 0])
+        rows = np.stack([codes[:, :count], codes[:, count:]])
+        return FoundPairs(rows, lacked, wanted[:, self.rows.take(wanted) < 0])
 
     # --- claims -----------------------------------------------------------------------------------------------
 
@@ -106,8 +107,11 @@ class SampledRules:
     def claims(self) -> tuple[list[Rule], Masks]:
         """The rules, and for each the claim that it makes: a conjunction that no pair satisfies."""
         rules = list(self.rules())
-        masks = [self.space.conjunction(self._terms(rule)) for rule in rules]
-        return rules, self.space.turned(np.concatenate([none(len(self.space.atoms)), *masks]))
+        return rules, np.concatenate([none(len(self.space.atoms)), *map(self.claim_of, rules)])
+
+    def claim_of(self, rule: Rule) -> Masks:
+        """The claim of one rule."""
+        return self.space.turned(self.space.conjunction(self._terms(rule)))
 
     def _terms(self, rule: Rule) -> list[Term]:
         """The comparisons of a pair that refutes a rule, with their operators."""
