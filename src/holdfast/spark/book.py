@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+from holdfast.discovery.budget import Budget
+from holdfast.discovery.search_options import SearchOptions
 from holdfast.errors import HoldfastError, NotAvailable, StoreError, discreet
 from holdfast.rulebook.batch import NO_ROWS, BatchInfo, require_batch
 from holdfast.rulebook.options import BookOptions, Creation, require_entries, require_mask
 from holdfast.rulebook.outcome import Outcome
-from holdfast.rulebook.state import BookState
+from holdfast.rulebook.state import BookState, StateSnapshot
 from holdfast.rules.rule import Rule
 from holdfast.rules.rulefile import RuleEntry, as_entry
 from holdfast.spark.batch import compact, net_effect
 from holdfast.spark.events import SparkChanges
 from holdfast.spark.facts import BookFacts, folders_in
 from holdfast.spark.first_rows import write_first_rows
-from holdfast.spark.found_inclusions import FoundInclusions, require_inclusions
+from holdfast.spark.found_inclusions import FoundInclusions, require_typed
+from holdfast.spark.found_rules import FoundRules, require_exact
 from holdfast.spark.frames import frames_of, settled
 from holdfast.spark.next_version import next_version
 from holdfast.spark.place import DATA, PROBES, remove_unlisted, require_new, require_shared, root_of
@@ -39,9 +43,10 @@ if TYPE_CHECKING:
 class SparkRulebook(SparkReader):
     """Tables of any size, their rules, and the history of both. Made by `Rulebook.create(..., on="spark")`."""
 
-    def __init__(self, facts: BookFacts, state: BookState, store: Store) -> None:
+    def __init__(self, facts: BookFacts, state: BookState, store: Store, found_rules: FoundRules | None = None) -> None:
         """For `create` and `open`."""
         self._facts, self._state, self._store = facts, state, store
+        self._found_rules = _found_rules(facts, state) if found_rules is None else found_rules
         self._closed = self._read_only = self._stale = False
         self.needed_from: int | None = None  # the oldest version not yet delivered to every sink
         self._folders: dict[int, set[str]] = {}  # that kept versions list
@@ -62,7 +67,8 @@ class SparkRulebook(SparkReader):
         rows and states, by default in the same place."""
         if path is None:
             raise HoldfastError("a rulebook on Spark is durable: give the path of a new directory")
-        require_inclusions(asked.search)
+        require_typed(asked.search)
+        require_exact(asked.search)
         frames = frames_of(data)
         spark = next(iter(frames.values())).sparkSession
         made = settled(frames, asked.choices)
@@ -84,18 +90,20 @@ class SparkRulebook(SparkReader):
             raise StoreError(f"{directory} cannot be written to: {error}") from error
         rows, next_ids = write_first_rows(files, {name: (frame, tables[name]) for name, (frame, _) in made.items()})
         schemas = {name: table.schema for name, table in tables.items()}
-        found = FoundInclusions.empty(options.search, schemas) if options.search is not None else None
+        found = FoundInclusions.empty(asked.search, schemas) if "ind" in asked.search.kinds else None
         facts = BookFacts(options, tables, entries, files, rows, next_ids, found=found)
         facts.rules.write_states(0)
         facts.rules.begin_found()
-        facts = replace(facts, counts=tuple(facts.rules.counts()))
         book = BookState(tables)
+        found_rules = _found_rules(facts, book)
+        found_rules.begin(facts.rules, rows, Budget(asked.time_budget, asked.resources.search_progress))
+        facts = replace(facts, counts=tuple(facts.rules.counts()), crossed=found_rules.crossed)
         record = facts.record(BatchInfo("base"), 0, {n: NO_ROWS | {"inserted": c} for n, c in rows.items()}, {})
         book.merge(Step({}, record))
-        snapshot = book.snapshot(None, None, 0)
+        snapshot = book.snapshot(None, None, len(book.dictionary))
         store = Store.create(directory, snapshot.states, facts.to_meta(), record, (DATA, PROBES))
         book.filed = snapshot.filed
-        return cls(facts, book, store)
+        return cls(facts, book, store, found_rules)
 
     @classmethod
     def open(cls, store: Store, *, read_only: bool = False) -> Self:
@@ -130,8 +138,10 @@ class SparkRulebook(SparkReader):
         before, version = self._facts, self.version + 1
         with discreet(bool(self.masked)):
             effect = net_effect(change, before.rules, before.next_ids, version, quarantine=batch.quarantine)
-        facts, step, outcome = next_version(before, effect, batch, version)
-        self._publish(facts, step)
+        texts, snapshot = len(self._state.dictionary), self._snapshot_if_due()
+        with self._or_stale():
+            facts, step, outcome = next_version(before, effect, batch, version, self._found_rules)
+            self._publish(facts, step, snapshot, texts)
         return outcome
 
     def alter(
@@ -168,7 +178,7 @@ class SparkRulebook(SparkReader):
         retired = {e.id: e.rule for e in facts.entries if e.id not in {entry.id for entry in entries}}
         altered = {"columns": {}, "types": {}, "retired": retired, "rules": [entry.id for entry in added]}
         record = after.record(BatchInfo("", "holdfast"), version, {}, {}) | {"batch": None}
-        self._publish(after, Step({}, record | {"altered": altered}))
+        self._publish(after, Step({}, record | {"altered": altered}), self._snapshot_if_due())
         return version
 
     def compact(self) -> int:
@@ -178,22 +188,33 @@ class SparkRulebook(SparkReader):
         after = replace(self._facts, files=self._facts.files.copy(), events={})
         compact(after.files, after.rules, version, after.rows, whole=True)
         record = after.record(BatchInfo("", "holdfast"), version, {}, {}) | {"batch": None}
-        self._publish(after, Step({}, record))
+        self._publish(after, Step({}, record), self._snapshot_if_due())
         return version
 
-    def _publish(self, facts: BookFacts, step: Step) -> None:
+    def _snapshot_if_due(self) -> StateSnapshot | None:
+        """The states as they are before a batch, if its version begins with new files."""
         due = self._store.due(GROWING)
-        snapshot = self._state.snapshot(due, None, 0) if due is not None else None
-        states = snapshot.states if snapshot is not None else None
-        change = step.to_states(self._state.dictionary.to_arrays(0))
+        return None if due is None else self._state.snapshot(due, None, len(self._state.dictionary))
+
+    @contextmanager
+    def _or_stale(self) -> Iterator[None]:
+        """If the work fails, everything is read again from the store, which decides what counts."""
         try:
-            self._store.publish(change, step.record, snapshot=states, due=due, meta=facts.to_meta())
+            yield
         except BaseException:
-            self._stale = True  # the store decides what counts
+            self._stale = True
             raise
+
+    def _publish(self, facts: BookFacts, step: Step, snapshot: StateSnapshot | None, texts: int | None = None) -> None:
+        """Makes a step durable. The samples have changed already. `texts`: the length of the dictionary before it."""
+        dictionary = self._state.dictionary
+        change = step.to_states(dictionary.to_arrays(len(dictionary) if texts is None else texts))
+        states, due = (None, None) if snapshot is None else (snapshot.states, snapshot.due)
+        with self._or_stale():
+            self._store.publish(change, step.record, snapshot=states, due=due, meta=facts.to_meta())
         if snapshot is not None:
             self._state.filed = snapshot.filed
-        self._state.merge(step)
+        self._state.merge(replace(step, rows={}))
         self._facts = facts
         self.forget()
 
@@ -222,6 +243,7 @@ class SparkRulebook(SparkReader):
         self._store.release()
         again = type(self).open(Store.open(self._store.directory))
         self._store, self._state, self._facts, self._stale = again._store, again._state, again._facts, False
+        self._found_rules = again._found_rules
 
     def _require_writable(self) -> None:
         self._require_open()
@@ -252,3 +274,7 @@ class SparkRulebook(SparkReader):
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _found_rules(facts: BookFacts, state: BookState) -> FoundRules:
+    return FoundRules(facts.options.search or SearchOptions(()), state, facts.crossed)

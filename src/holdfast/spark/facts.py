@@ -13,6 +13,7 @@ from holdfast.rules.rulefile import RuleEntry
 from holdfast.spark.found_inclusions import FoundInclusions
 from holdfast.spark.kept_rules import KeptRules
 from holdfast.spark.state_files import FiledState, StateFiles
+from holdfast.spark.table_search import Crossed
 from holdfast.store.log import Record
 from holdfast.table.options import TableOptions
 from holdfast.violations.detect import CheckedRule
@@ -24,7 +25,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class BookFacts:
-    """One version: megabytes at most. `events`: the violations that it added and removed, for sinks."""
+    """One version: megabytes at most. `events`: the violations that it added and removed, for sinks. `found`: its
+    inclusions; `crossed`: the pairs of different columns that other found rules compare."""
 
     options: BookOptions
     tables: dict[str, TableOptions]
@@ -35,6 +37,7 @@ class BookFacts:
     counts: tuple[int, ...] = ()
     events: Mapping[str, FiledState] = field(default_factory=dict)
     found: FoundInclusions | None = None
+    crossed: Mapping[str, Crossed] = field(default_factory=dict)
 
     @property
     def checked(self) -> list[CheckedRule]:
@@ -62,6 +65,7 @@ class BookFacts:
                 "states": self.files.to_json(),
                 "events": events,
                 "found": found,
+                "crossed": {name: [list(pair) for pair in pairs] for name, pairs in self.crossed.items()},
                 **numbers,
             },
         }
@@ -71,7 +75,7 @@ class BookFacts:
         here, options = meta[SPARK], BookOptions.from_json(meta["options"])
         tables = {name: TableOptions.from_json(record) for name, record in meta["tables"].items()}
         found = None
-        if options.search is not None:
+        if here["found"] is not None and options.search is not None:
             schemas = {name: table.schema for name, table in tables.items()}
             found = FoundInclusions.from_json(here["found"], options.search, schemas)
         return cls(
@@ -84,6 +88,7 @@ class BookFacts:
             tuple(here["counts"]),
             {name: FiledState.from_json(state) for name, state in here["events"].items()},
             found,
+            {name: [(a, b) for a, b in pairs] for name, pairs in here.get("crossed", {}).items()},
         )
 
     def record(

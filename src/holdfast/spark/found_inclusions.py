@@ -37,17 +37,6 @@ if TYPE_CHECKING:
 _AT_A_TIME = 8  # candidates that are tested at the same time
 
 
-def require_inclusions(search: SearchOptions) -> None:
-    """Raises an error if rules are to be found that cannot be found on Spark."""
-    others = [kind for kind in search.kinds if kind != "ind"]
-    if others:
-        raise NotAvailable(
-            f"a rulebook on Spark checks given rules, and of those that it finds keeps inclusions only "
-            f"(kinds=['ind']), not {', '.join(others)}; hf.discover(..., on='spark') finds them once"
-        )
-    require_typed(search)
-
-
 def require_typed(search: SearchOptions) -> None:
     """Raises an error if inclusions are to compare values as text."""
     if "ind" in search.kinds and search.compare == "text":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple, cast
 
@@ -15,6 +15,7 @@ from holdfast.rules.change import RuleChange
 from holdfast.spark.batch import NetEffect, add_moves, compact, is_due
 from holdfast.spark.batch_listing import SparkBatchViolations
 from holdfast.spark.facts import BookFacts
+from holdfast.spark.found_rules import FoundRules, RuleStep
 from holdfast.spark.jobs import described, rules_in_words
 from holdfast.spark.outbox import Outbox
 from holdfast.store.log import Log, Record
@@ -32,25 +33,31 @@ class NextVersion(NamedTuple):
     outcome: Outcome
 
 
-def next_version(before: BookFacts, effect: NetEffect, batch: BatchInfo, version: int) -> NextVersion:
-    """Works out the version that follows `before`. Its files are written, but count only once it is published."""
+def next_version(
+    before: BookFacts, effect: NetEffect, batch: BatchInfo, version: int, found_rules: FoundRules
+) -> NextVersion:
+    """Works out the version that follows `before`. Its files are written, but count only once it is published; found
+    rules about pairs are changed at once."""
     started = time.monotonic()
     outbox = Outbox(before.files, version)
     counted = _counted(before, effect, outbox)
     after = _numbered(before, effect, counted)
-    found, changed_rules = after.rules.found_inclusions(effect.moves, before.rules)
+    found, changed_inclusions = after.rules.found_inclusions(effect.moves, before.rules)
+    steps = found_rules.update(effect.moves, before.rules, after.rules, after.rows)
     after = replace(after, found=found, events=outbox.states)
     compacts = is_due(after.files, after.tables)
     if compacts:
         compact(after.files, after.rules, version, after.rows)
-    update = _rule_update(changed_rules, effect.rows, is_lone=not before.options.named)
+    update = _rule_update(changed_inclusions, steps, effect.rows, is_lone=not before.options.named)
     bad = [*batch.bad, *effect.bad]
     record = after.record(batch, version, effect.rows, counted)
     record |= {"quarantined": len(bad), "drift": len(effect.drift), "rules": update.counts()}
     record["spark"] = _metrics(effect, compacts, time.monotonic() - started)
     log.info("%s: version %s: %s", before.files.root, version, record["spark"])
     logged = [{"version": version, "batch": batch.id} | vars(row) for row in bad]
-    step = Step({}, record, Log.delta(logged) if logged else None, rule_log(update, record, lambda *_: []))
+    deltas = {name: step.delta for name, step in steps.items()}
+    changed = rule_log(update, record, found_rules.row_names)
+    step = Step(deltas, record, Log.delta(logged) if logged else None, changed)
     told = SparkBatchViolations(
         before.names, counted, lambda rule, what: before.rules.changed(rule, what, effect.moves)
     )
@@ -90,10 +97,16 @@ def _numbered(before: BookFacts, effect: NetEffect, counted: Counted) -> BookFac
     return replace(before, files=files, next_ids=next_ids, rows=before.rows | rows, counts=counts)
 
 
-def _rule_update(change: RuleChange, tables: Iterable[str], *, is_lone: bool) -> RuleUpdate:
-    """The change of found inclusions, which history counts with the first changed table."""
-    change = change.of_lone_table() if is_lone else change
-    return RuleUpdate({}, {name: change if i == 0 else RuleChange() for i, name in enumerate(tables)})
+def _rule_update(
+    inclusions: RuleChange, steps: Mapping[str, RuleStep], tables: Iterable[str], *, is_lone: bool
+) -> RuleUpdate:
+    """The changes of found rules. History counts those of inclusions with the first changed table."""
+    changes = {}
+    for i, name in enumerate(tables):
+        parts = [inclusions] if i == 0 else []
+        change = RuleChange.joined([*([steps[name].change] if name in steps else []), *parts], name)
+        changes[name] = change.of_lone_table() if is_lone else change
+    return RuleUpdate({}, changes)
 
 
 def _metrics(effect: NetEffect, compacts: bool, seconds: float) -> Record:

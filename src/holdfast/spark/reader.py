@@ -19,6 +19,7 @@ from holdfast.rules.rulefile import RuleEntry
 from holdfast.rules.ruleset import RuleSet
 from holdfast.spark.explain import explained
 from holdfast.spark.facts import BookFacts
+from holdfast.spark.found_rules import FoundRules
 from holdfast.spark.frames import named
 from holdfast.spark.outbox import GROUPS, Hides, group_events, kept_events
 from holdfast.spark.outbox import VIOLATIONS as LISTED
@@ -42,6 +43,7 @@ class SparkReader:
     _facts: BookFacts
     _state: BookState
     _store: Store
+    _found_rules: FoundRules
 
     def __repr__(self) -> str:
         tables = ", ".join(f"{name} ({count:,} rows)" for name, count in self._facts.rows.items())
@@ -146,7 +148,7 @@ class SparkReader:
         return found if limit is None else found.limit(limit)
 
     def rules(self, kind: str | None = None) -> RuleSet:
-        """The rules that hold now, all or of one kind: found inclusions, and given rules without violations."""
+        """The rules that hold now, all or of one kind: found rules, and given rules without violations."""
         return holding_rules(self, kind)
 
     def given(self, kind: str | None = None) -> RuleSet:
@@ -159,7 +161,7 @@ class SparkReader:
         return self._state.chronicle.history()
 
     def rule_history(self) -> pa.Table:
-        """The found inclusions that batches added and removed, with the value that decided."""
+        """The found rules that batches added and removed, with the rows or the value that decided."""
         return self._state.chronicle.rule_history()
 
     def best(self, most: int = 0) -> list[Any]:
@@ -187,11 +189,12 @@ class SparkReader:
         return self._state.chronicle.last_offsets(source)
 
     def found(self, kind: str | None = None) -> RuleSet:
-        """The found inclusions."""
-        if self._facts.found is None or kind not in (None, "ind"):
-            return RuleSet.from_rules([])
-        rules = self._facts.found.rules()
-        return rules if self._facts.options.named else rules.of_lone_table()
+        """The rules that were found and hold, all or of one kind."""
+        self._require_open()
+        inclusions = self._facts.found.rules() if self._facts.found is not None else RuleSet()
+        found = RuleSet.joined([inclusions, self._found_rules.rules()])
+        found = found if kind is None else found.of(kind)
+        return found if self._facts.options.named else found.of_lone_table()
 
     def explain(self, rule: str | Rule, limit: int = 10) -> Explanation:
         """Which rows are worst, what they clash about, and which rows to remove, from the first violations."""
