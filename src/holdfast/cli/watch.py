@@ -157,6 +157,7 @@ class VersionPrinter:
         for what, names in (("quarantined", ("row or file", "rows or files")), ("drift", ("row", "rows"))):
             if record[what]:
                 parts.append(f"  {what}: {counted(record[what], *names)}")
+        parts += [f"  late: rules of {', '.join(kinds)} of {name}" for name, kinds in record.get("late", {}).items()]
         texts = {rule: self._rules.get(rule, rule) for rule in changed}
         parts += [f"  {texts[rule]}: +{c[0]:,} -{c[1]:,} violations, {c[2]:,} now" for rule, c in changed.items()]
         self._out.print("\n".join(parts), highlight=False, markup=False)

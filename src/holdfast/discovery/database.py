@@ -17,10 +17,12 @@ from holdfast.discovery.ind.maintainer import IndMaintainer, WideIndMaintainer
 from holdfast.discovery.ind.runs import Runs
 from holdfast.discovery.maintainer import Maintainer, RowChanges, Tables
 from holdfast.discovery.search_options import SearchOptions
+from holdfast.discovery.table_maintainer import TableMaintainer
 from holdfast.executors.executor import Cancelled, Executor
 from holdfast.rules.change import RuleChange
 from holdfast.rules.ruleset import RuleSet
 from holdfast.table.dictionary import TextDictionary
+from holdfast.table.row_change import RowChange, RowDelta
 from holdfast.table.schema import Schema
 
 
@@ -124,15 +126,37 @@ class DatabaseRules:
         """Notes the searches that a budget ended."""
         self.unfinished |= {Searched(kind, maintainer.table): why for kind, why in ended.items()}
 
-    def update(self, changes: RowChanges, rows: Tables, budget: Budget | None = None) -> list[RuleChange]:
+    def update(
+        self, changes: RowChanges, rows: Tables, budget: Budget | None = None, patience: Budget | None = None
+    ) -> list[RuleChange]:
         """Updates all rules to the rows after the changes, `rows` being those before; a rule change for each
-        maintainer. If the budget runs out, `unfinished` says which rules are missing."""
+        maintainer. If the budget runs out, `unfinished` says which rules are missing. Rules of one table that would
+        exceed `patience` stay as they are: they are late then."""
         if not changes:
             return []
-        rule_changes = [maintainer.update(changes, rows, budget) for maintainer in self.maintainers]
+        rule_changes = []
+        for maintainer in sorted(self.maintainers, key=lambda m: isinstance(m, TableMaintainer)):
+            if patience and isinstance(maintainer, TableMaintainer) and maintainer.is_too_slow(changes, patience):
+                maintainer.postpone(changes)
+                continue
+            rule_changes.append(maintainer.update(changes, rows, budget))
         for maintainer in self.maintainers:
             self._note(maintainer, maintainer.unfinished)
         return rule_changes
+
+    def late(self) -> dict[str, list[str]]:
+        """The kinds whose rules are those before changes that wait, by table."""
+        found: dict[str, list[str]] = {}
+        for maintainer in self.maintainers:
+            if isinstance(maintainer, TableMaintainer) and maintainer.is_late:
+                found.setdefault(maintainer.table, []).extend(maintainer.kinds)
+        return found
+
+    def catch_up(self, rows: Tables, budget: Budget | None = None) -> list[RuleChange]:
+        """Updates the rules that are late to the rows."""
+        nothing = {name: RowChange.of(rows[name], RowDelta.nothing(len(self._schemas[name]))) for name in self.late()}
+        late = [m for m in self.maintainers if isinstance(m, TableMaintainer) and m.is_late]
+        return [maintainer.update(nothing, rows, budget) for maintainer in late]
 
     def restore(self, rows: Tables) -> None:
         """Finds the rules from facts that were merged."""
@@ -145,8 +169,9 @@ class DatabaseRules:
         return [*of_tables, *([Searched("ind")] if "ind" in self.options.kinds else [])]
 
     def rules(self) -> RuleSet:
-        """All rules, with their errors."""
-        rules = RuleSet.joined(maintainer.rules() for maintainer in self.maintainers)
+        """All rules that are proven, with their errors; not those that are late."""
+        current = [m for m in self.maintainers if not (isinstance(m, TableMaintainer) and m.is_late)]
+        rules = RuleSet.joined(maintainer.rules() for maintainer in current)
         by_kind = sorted(self.maintainers, key=lambda m: (m.table is None, isinstance(m, DcMaintainer)))
         how = tuple(text for maintainer in by_kind if (text := maintainer.describe()))
         return RuleSet(rules.blocks, True, self.options.limits, how, rules.vacuous)

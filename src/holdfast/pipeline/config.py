@@ -203,6 +203,12 @@ class Pipeline(_Model):
         False, description="Refuse deletes and updates, which makes inclusions cheaper to maintain."
     )
     max_error: float = Field(0.0, ge=0, lt=1, description="Also discover rules with an error of up to this share.")
+    rule_budget: float | None = Field(
+        None,
+        ge=0,
+        description="Seconds that a batch may spend on discovered rules. Rules that would take longer are late until "
+        "the source has nothing new, or the pipeline starts again; violations are never late.",
+    )
     error: Literal["g1", "g3"] | None = Field(None, description="How error is measured: g3 (rows) or g1 (pairs).")
     nulls: Literal["equal", "distinct", "sql"] = "equal"
     rule_nulls: Literal["equal", "distinct", "sql"] = "sql"
@@ -254,8 +260,10 @@ class Pipeline(_Model):
                     f"tables.{name}: say where its rows are at the beginning: base; or, if it begins empty, what "
                     f"columns it has: types"
                 )
-        if self.on == "spark" and not {*self.kinds} <= {"ind"}:
-            raise ValueError("kinds: on Spark, given rules are checked, and only inclusions (ind) are found")
+        if self.on == "spark" and self.max_error and not {*self.kinds} <= {"ind"}:
+            raise ValueError("max_error: on Spark, found rules are kept that hold exactly; inclusions may nearly hold")
+        if self.on == "spark" and self.rule_budget is not None:
+            raise ValueError("rule_budget: on Spark, found rules are updated in each batch")
         return self
 
     @property

@@ -28,10 +28,11 @@ class Follower:
     def __init__(self, pipeline: Pipeline, spark: SparkSession | None) -> None:
         """Spark may be None if neither the rows nor a sink need it."""
         self.pipeline = pipeline
-        self.book = Rulebook.open(pipeline.book)
+        self.book = Rulebook.open(pipeline.book, rule_budget=pipeline.rule_budget)
         if not isinstance(self.book, Rulebook):
             self.book.run_in(spark)
         self.book.hold()
+        self.catch_up()
         self._adopted: tuple[int, int] | None = None  # the state of the decisions file when it was last adopted
         self.delivery = Delivery.of(pipeline, spark)
         self.book.needed_from = self.delivery.needed_from
@@ -70,6 +71,11 @@ class Follower:
     def _publish(self, batch: Batch, feeds: Any, bad: list[Bad]) -> None:
         options = {"source": self.pipeline.name, "on_error": self.pipeline.on_error, "offsets": batch.offsets}
         self.book.apply(feeds, batch.id, bad=bad, **options)
+
+    def catch_up(self) -> None:
+        """Updates found rules that are late, in a version of its own."""
+        if isinstance(self.book, Rulebook):
+            self.book.catch_up()
 
     def close(self) -> None:
         """Delivers what message sinks have queued, and releases the rulebook for other writers."""

@@ -45,7 +45,7 @@ def make_book(pipeline: Pipeline, spark: SparkSession | None, progress: SearchPr
         keep=pipeline.keep,
         mask=_masked(pipeline, decisions),
         outbox=True,
-        search_progress=progress if place == "process" else None,
+        search_progress=progress,
     )
     with book:
         if book.path is not None:
@@ -147,8 +147,8 @@ def place_of(pipeline: Pipeline) -> Place:
         return Place("spark" if is_on_spark(Store.open(directory)) else "process", "as it was made")
     if pipeline.on != "auto":
         return Place(pipeline.on, "as the pipeline says")
-    if not {*pipeline.kinds} <= {"ind"}:
-        return Place("process", "discovery of other rules than inclusions needs them there")
+    if pipeline.rule_budget is not None or (pipeline.max_error and not {*pipeline.kinds} <= {"ind"}):
+        return Place("process", "rules that nearly hold, and a rule_budget, need them there")
     bases = [table.base for table in pipeline.tables.values() if table.base is not None]
     rows = sum(parquet_rows(Path(base)) for base in bases)
     if rows > FILES_GO_ABOVE:

@@ -89,6 +89,7 @@ def watch(pipeline: Pipeline, spark: SparkSession, on_version: OnVersion | None 
                 _follow_stream(pipeline, spark, versions, stop)
             if not stop.is_set():
                 problems = _settle_landing(pipeline, spark)
+                _catch_up(pipeline)
                 _deliver_rest(pipeline, spark)
                 versions.report_new()
         finally:
@@ -104,6 +105,15 @@ def _deliver_rest(pipeline: Pipeline, spark: SparkSession) -> None:
         version, marks = Store.open(directory_at(pipeline.book)).version, Marks(directory_at(pipeline.book)).all()
         if any(marks.get(sink, 0) < version for sink in pipeline.named_sinks):
             _follower_of(pipeline, spark)  # a new follower delivers
+
+
+def _catch_up(pipeline: Pipeline) -> None:
+    """Updates found rules that are late, and delivers that version. In another process, its next start does so."""
+    with _LOCK:
+        follower = _FOLLOWERS.get(pipeline.book)
+        if follower is not None:
+            follower.catch_up()
+            follower.delivery.deliver(follower.book)
 
 
 def _settle_landing(pipeline: Pipeline, spark: SparkSession) -> list[str]:

@@ -112,4 +112,7 @@ def _step(engine: Engine, altered: Record, new_rules: int, update: RuleUpdate, v
         "rules": update.counts(),
         "altered": altered | {"rules": [entry.id for entry in engine.entries[first:]]},
     }
+    late = engine.discovered.late()
+    if late:
+        record["late"] = late
     return Step({}, record, rules=rule_log(update, record, lambda name, pairs: []))

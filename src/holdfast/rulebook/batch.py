@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import NamedTuple
 
 from holdfast.arrays import Arrays
@@ -122,8 +123,28 @@ def work_out(engine: Engine, effects: Effects, batch: BatchInfo, version: int) -
         drift=[drift for effect in effects.values() for drift in effect.drift],
         quarantined=_quarantined(effects, batch),
         violations=violations,
+        late={name: tuple(kinds) for name, kinds in engine.discovered.late().items()},
     )
     return BatchResult(step, outcome)
+
+
+def caught_up(engine: Engine, version: int) -> Step:
+    """The step that updates late rules to the current rows."""
+    with engine.guarded():
+        update = engine.discovered.catch_up()
+    record = {
+        "version": version,
+        "batch": None,
+        "source": "holdfast",
+        "time": now(),
+        "tables": dict.fromkeys(update.changes, NO_ROWS),
+        "quarantined": 0,
+        "drift": 0,
+        "violations": {},
+        "rules": update.counts(),
+    }
+    log = rule_log(update, record, partial(engine.row_names, effects={}))
+    return Step({}, record, rules=log, facts=dict(update.facts))
 
 
 def make_step(
@@ -153,6 +174,9 @@ def make_step(
     }
     if batch.offsets is not None:
         record["offsets"] = batch.offsets
+    late = engine.discovered.late()
+    if late:
+        record["late"] = late
     events = None
     if violations is not None and engine.options.outbox:
         events = outbox.to_arrays(outbox.violation_events(violations, engine.entries))

@@ -12,7 +12,7 @@ from holdfast.errors import StoreError, discreet
 from holdfast.executors.executor import Executor
 from holdfast.places import is_for_spark
 from holdfast.rulebook.alter import Alteration, alter
-from holdfast.rulebook.batch import BatchInfo, Effects, WiderTypes, plan_or_widen, require_batch, work_out
+from holdfast.rulebook.batch import BatchInfo, Effects, WiderTypes, caught_up, plan_or_widen, require_batch, work_out
 from holdfast.rulebook.elsewhere import is_on_spark, on_spark, require_place
 from holdfast.rulebook.engine import Engine
 from holdfast.rulebook.follow import catch_up, changes_after
@@ -159,11 +159,15 @@ class Rulebook(RuleReader):
 
     @contextmanager
     def _all_or_nothing(self, texts: int) -> Iterator[None]:
-        """If the work fails, takes the texts that it added out of the dictionary again."""
+        """If the work fails, takes the texts that it added out of the dictionary again. Changes that wait for late
+        rules are read again from the store."""
+        late = self.late()
         try:
             yield
         except BaseException:
             self._engine.state.dictionary.truncate(texts)
+            if late:
+                self._mark_stale()
             raise
 
     def _plan(self, change: Changes, batch: BatchInfo, texts: int) -> Effects:
@@ -194,6 +198,8 @@ class Rulebook(RuleReader):
         columns that are masked from now on. `outbox`: whether versions keep their events for sinks.
         """
         self._require_writable()
+        if (columns or widen) and self.late():
+            self.catch_up()
         added, wider = ({self._table_name(n): types for n, types in (some or {}).items()} for some in (columns, widen))
         asked = Alteration(added, wider, declared, tuple(rules), tuple(retire), mask, outbox)
         before, texts = self._engine, len(self._engine.state.dictionary)
@@ -206,6 +212,20 @@ class Rulebook(RuleReader):
         except BaseException:
             self._engine = before
             raise
+        return self.version
+
+    def catch_up(self) -> int:
+        """Updates found rules that are late to the current rows, in a version of its own; returns that version, or the
+        current one if no rule is late. `rule_budget` does not count."""
+        self._require_writable()
+        if not self.late():
+            return self.version
+        texts = len(self._engine.state.dictionary)
+        with self._all_or_nothing(texts):
+            snapshot = snapshot_if_due(self._store, self._engine, texts)
+            step = caught_up(self._engine, self.version + 1)
+        self._publish(step, snapshot, texts)
+        self._collect()
         return self.version
 
     def run_on(self, executor: Executor | None) -> None:

@@ -85,6 +85,18 @@ class Chronicle:
             return True
         return batch in self._seen.get(source, ())
 
+    def late(self) -> dict[str, dict[str, int]]:
+        """The kinds of found rules that are late, by table, and the last version for which they were not."""
+        if not self.log.records:
+            return {}
+        found: dict[str, dict[str, int]] = {}
+        for table, kinds in self.log.records[-1].get("late", {}).items():
+            for kind in kinds:
+                records = reversed(self.log.records)
+                in_time = (r["version"] for r in records if kind not in r.get("late", {}).get(table, ()))
+                found.setdefault(table, {})[kind] = next(in_time)
+        return found
+
     def history(self) -> pa.Table:
         """What each batch did to each table, oldest first."""
         rows = [

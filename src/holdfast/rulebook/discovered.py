@@ -4,7 +4,8 @@ rows."""
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import replace
 from functools import partial
 from itertools import islice
 from typing import NamedTuple
@@ -21,12 +22,15 @@ from holdfast.discovery.search_options import SearchOptions
 from holdfast.errors import HoldfastError
 from holdfast.executors.executor import Executor
 from holdfast.indexes.pairs import Pairs
+from holdfast.rulebook.options import Resources
 from holdfast.rulebook.outbox import ADDED, REMOVED
 from holdfast.rulebook.state import BookState, Facts
-from holdfast.rules.change import RuleChange
+from holdfast.rules.change import Pair, RuleChange
+from holdfast.rules.rule import Rule
 from holdfast.rules.rule_block import RuleBlock
 from holdfast.rules.ruleset import RuleSet
 from holdfast.store.log import Record
+from holdfast.table.row_change import Ids
 
 VACUOUS = "vacuous"  # a removed inclusion whose left side has no values any more
 MAX_LISTED = 1000  # rule changes of a version that are kept with their rows; all are counted
@@ -59,14 +63,14 @@ class DiscoveredRules:
         self,
         search: SearchOptions | None,
         state: BookState,
-        executor: Executor | None,
         *,
         is_lone: bool,
-        memory_budget: int,
+        resources: Resources,
         facts: Facts | None = None,
     ) -> None:
-        self._search, self._state, self._executor, self._is_lone = search, state, executor, is_lone
-        self._limits = PairLimits(memory=memory_budget)
+        self._search, self._state, self._is_lone, self._resources = search, state, is_lone, resources
+        self._executor = resources.executor
+        self._limits = PairLimits(memory=resources.memory_budget)
         self._rules: DatabaseRules | None = None
         self._facts = facts  # from the store, merged when rules are asked for
 
@@ -121,16 +125,43 @@ class DiscoveredRules:
         """Updates the rules to the rows after the changes."""
         if self._search is None:
             return RuleUpdate()
+        rules, patience = self.search(), self._resources.rule_budget
+        found = rules.update(changes, self._rows, self._budget(), None if patience is None else Budget(patience))
+        return self._update(list(changes), found, rules, self._changed_values(rules) if changes else None)
+
+    def catch_up(self) -> RuleUpdate:
+        """Updates the rules that are late to the current rows."""
         rules = self.search()
+        late = [*rules.late()]
+        present = {name: self._rows[name].ids() for name in late}
+        found = [
+            replace(change, why=partial(_why, change, present[str(change.table)]))
+            for change in rules.catch_up(self._rows, self._budget())
+        ]
+        return self._update(late, found, rules, None)
+
+    def late(self) -> dict[str, list[str]]:
+        """The kinds whose rules are late, by table."""
+        if self._rules is not None:
+            return self._rules.late()
+        return {table: [*kinds] for table, kinds in self._state.chronicle.late().items()}
+
+    def _budget(self) -> Budget:
+        return Budget(progress=self._resources.search_progress)
+
+    def _update(
+        self, changes: list[str], found: Iterable[RuleChange], rules: DatabaseRules, values: Arrays | None
+    ) -> RuleUpdate:
+        """The changes of rules, by the tables that changed."""
         by_table: dict[str, list[RuleChange]] = {name: [] for name in changes}
-        for change in rules.update(changes, self._rows):
+        for change in found:
             change = change.of_lone_table() if self._is_lone else change
             name = change.table if change.table is not None else next(iter(changes))
             if name in by_table:
                 by_table[name].append(change)
         facts = {name: added for name in changes if (added := rules.added_facts(name))}
         joined = {name: RuleChange.joined(parts, name) for name, parts in by_table.items()}
-        return RuleUpdate(facts, joined, self._changed_values(rules) if changes else None)
+        return RuleUpdate(facts, joined, values)
 
     def _changed_values(self, rules: DatabaseRules) -> Arrays | None:
         if self._state.values is None or rules.inclusions is None:
@@ -183,6 +214,15 @@ def _require_finished(rules: DatabaseRules) -> None:
             f"discovery did not finish: {why}. A rulebook is never partial; give it more time "
             f"(time_budget), fewer kinds, or a smaller max_size"
         )
+
+
+def _why(change: RuleChange, present: Ids, rule: Rule) -> Pair | None:
+    """The rows that decided about a rule, unless one has left: it has no name any more."""
+    pair = change.why(rule)
+    if pair is None:
+        return None
+    places = np.searchsorted(present, pair)
+    return pair if places.max() < len(present) and (present[places] == pair).all() else None
 
 
 def _is_about(table: str, block: RuleBlock) -> npt.NDArray[np.bool_]:

@@ -40,9 +40,8 @@ class Engine:
         self.discovered = DiscoveredRules(
             options.search,
             state,
-            resources.executor,
             is_lone=not options.named,
-            memory_budget=resources.memory_budget,
+            resources=resources,
             facts=facts,
         )
         self._detector: Detector | None = None
@@ -124,6 +123,6 @@ class Engine:
 
     def row_names(self, table: str, pairs: Pairs, effects: Mapping[str, Effect]) -> list[Record]:
         """The names of pairs of rows, while the effects are not merged into the rows yet."""
-        inserted = effects[table].delta.inserted_codes
+        inserted = effects[table].delta.inserted_codes if table in effects else None
         names: list[Record] = pair_table(pairs, self.state.rows[table], self.state.dictionary, inserted).to_pylist()
         return names

@@ -82,15 +82,22 @@ class Resources:
     """What a process gives a rulebook to work with.
 
     `progress` is called, while rows are indexed, with how many of how many are done; `search_progress`, while rules are
-    searched from nothing, with the current step and the share of it that is done. On an `executor` (threads, Spark)
+    searched, with the current step and the share of it that is done. On an `executor` (threads, Spark)
     indexes are in parts, which are searched side by side. `memory_budget`: the most bytes for the values of inclusions;
-    the rest stays in files.
+    the rest stays in files. `rule_budget`: the seconds that a batch may spend on found rules (None: any). Rules that
+    would take longer are late, see `Rulebook.late`; violations never are.
     """
 
     progress: Progress | None = None
     search_progress: SearchProgress | None = None
     executor: Executor | None = None
     memory_budget: int = MEMORY_BUDGET
+    rule_budget: float | None = None
+
+    def __post_init__(self) -> None:
+        seconds = self.rule_budget
+        if seconds is not None and (isinstance(seconds, bool) or not isinstance(seconds, int | float) or seconds < 0):
+            raise HoldfastError(f"rule_budget is a number of seconds, or None for any, not {shown(seconds)}")
 
 
 class OpenKeywords(TypedDict, total=False):
@@ -100,6 +107,7 @@ class OpenKeywords(TypedDict, total=False):
     search_progress: SearchProgress | None
     executor: Executor | None
     memory_budget: int
+    rule_budget: float | None
 
 
 class BookKeywords(SearchKeywords, OpenKeywords, total=False):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from html import escape
 
@@ -13,7 +14,8 @@ from holdfast.violations.listing import BatchViolations, RuleNames
 
 @dataclass(frozen=True, repr=False)
 class Outcome:
-    """What a batch did to rows, rules and violations. `skipped`: the batch was applied before, and nothing was done."""
+    """What a batch did to rows, rules and violations. `skipped`: the batch was applied before, and nothing was done.
+    `late`: the kinds of found rules, by table, that the batch had no time for."""
 
     version: int
     batch: str | int
@@ -22,6 +24,7 @@ class Outcome:
     rows: dict[str, dict[str, int]] = field(default_factory=dict)
     drift: list[Drift] = field(default_factory=list)
     quarantined: list[Bad] = field(default_factory=list)
+    late: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     violations: BatchViolations = field(default_factory=lambda: BatchViolations(RuleNames([], [])))
 
     def __repr__(self) -> str:
@@ -37,6 +40,7 @@ class Outcome:
             parts.append(f"{table}: {changed or 'no change'}")
         parts.append(f"violations: +{self.violations.count_added():,} -{self.violations.count_removed():,}")
         parts.append(f"rules: +{len(self.rules.added):,} -{len(self.rules.removed):,}")
+        parts += [f"late: {', '.join(kinds)} of {table}" for table, kinds in self.late.items()]
         return parts + ([f"{len(self.quarantined):,} rows quarantined"] if self.quarantined else [])
 
     def _repr_html_(self) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -58,9 +59,21 @@ class RuleReader(RulebookReader):
         return rules if kind is None else rules.of(kind)
 
     def found(self, kind: str | None = None) -> RuleSet:
-        """The found rules, all or of one kind: the minimal ones of the kinds that are kept."""
+        """The found rules, all or of one kind: the minimal ones of the kinds that are kept. Rules that are `late` are
+        not listed, since they may not hold any more; `limits` says so."""
         rules = self._ready().discovered.rules()
+        late = self.late()
+        if late:
+            limits = [
+                f"{k} of {name}: rules as of version {v}" for name, kinds in late.items() for k, v in kinds.items()
+            ]
+            rules = replace(rules, complete=False, limits=(*rules.limits, *limits))
         return rules if kind is None else rules.of(kind)
+
+    def late(self) -> dict[str, dict[str, int]]:
+        """The kinds of found rules, by table, for which a `rule_budget` left no time, and the version of the rows for
+        which they were proven last. `catch_up` updates them."""
+        return self._ready().state.chronicle.late()
 
     def best(self, most: int | None = DEFAULT_MOST, weights: Weights | None = None) -> list[Ranked]:
         """The found rules worth reading, the best first, each with its reasons."""
@@ -85,8 +98,9 @@ class RuleReader(RulebookReader):
         return self.entries[self._engine.names.find(rule).number]
 
     def plan(self) -> str:
-        """How the rules are checked, in words."""
-        return self._engine.detector().describe()
+        """How rules are checked, and how found rules are kept, in words."""
+        engine = self._ready()
+        return "\n".join(text for text in (engine.detector().describe(), *engine.discovered.rules().how) if text)
 
     # --- violations -----------------------------------------------------------------------------------------
 

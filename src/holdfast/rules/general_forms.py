@@ -30,7 +30,7 @@ def more_general(rule: Rule, schema: Schema) -> Iterator[Rule]:
     >>> from holdfast.table.schema import Column
     >>> schema = Schema((Column("a", Kind.INTEGER), Column("b", Kind.INTEGER)))
     >>> sorted(map(str, more_general(parse("{a <} -> b <="), schema)))
-    ['{a <=} -> b <=', '{a <} -> b <', '{a >} -> b =']
+    ['{a <=} -> b <=', '{a <} -> b <', '{a <} -> b =']
     """
     if isinstance(rule, Key):
         yield from (Key(rule.columns - {c}, rule.table) for c in rule.columns if len(rule.columns) > 1)

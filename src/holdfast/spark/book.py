@@ -69,6 +69,8 @@ class SparkRulebook(SparkReader):
             raise HoldfastError("a rulebook on Spark is durable: give the path of a new directory")
         require_typed(asked.search)
         require_exact(asked.search)
+        if asked.resources.rule_budget is not None:
+            raise NotAvailable("a rulebook on Spark has no rule_budget: it updates its rules in each batch")
         frames = frames_of(data)
         spark = next(iter(frames.values())).sparkSession
         made = settled(frames, asked.choices)

@@ -90,7 +90,7 @@ class RowsTask:
 
 
 @dataclass(frozen=True)
-class TileTask:
+class ClaimTileTask:
     """Searches among the rows of a tile. `asked[tile, claim]`: whether the claim is searched there."""
 
     claims: AskedClaims

@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 from holdfast.arrays import Flags
 from holdfast.discovery.witness.predicate_space import PredicateSpace, Term
 from holdfast.rules.masks import Masks
-from holdfast.spark.claim_tasks import AskedClaims, TileTask
+from holdfast.spark.claim_tasks import AskedClaims, ClaimTileTask
 from holdfast.spark.frames import cells
 from holdfast.spark.pair_tiles import as_number, block_of
 from holdfast.spark.tiles import BLOCKS, Bounds, distinct_edges, may_violate
@@ -71,7 +71,7 @@ class ClaimTiles:
         if not pairs:
             return rows.where("false").mapInArrow(_nothing, schema)
         sent = rows.join(F.broadcast(self.rows.sparkSession.createDataFrame(layout)), "block").drop("block")
-        task = TileTask(asked, needed)
+        task = ClaimTileTask(asked, needed)
         return sent.groupBy("tile").applyInArrow(lambda tile, some: task(tile, some), schema)  # counts its arguments
 
     # --- blocks ---------------------------------------------------------------------------------------------

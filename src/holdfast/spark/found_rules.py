@@ -32,7 +32,7 @@ from holdfast.spark.claims import InsertedRows
 from holdfast.spark.frames import cells
 from holdfast.spark.kept_rules import KeptRules, TableMoves
 from holdfast.spark.pair_change import MOVES_AT_ONCE
-from holdfast.spark.proof import Proof
+from holdfast.spark.proof import SampleProof
 from holdfast.spark.row_sample import sampled_rows
 from holdfast.spark.sampled_rules import SampledRules
 from holdfast.spark.state_files import union
@@ -86,7 +86,7 @@ class FoundRules:
             self._samples[name] = sample
 
     @staticmethod
-    def _run(proof: Proof, budget: Budget) -> None:
+    def _run(proof: SampleProof, budget: Budget) -> None:
         if not proof.run(budget):
             raise HoldfastError(
                 "discovery did not finish. A rulebook is never partial; give it more time (time_budget), fewer kinds, "

@@ -22,7 +22,7 @@ from holdfast.table.dictionary import Codes
 from holdfast.table.row_change import RowDelta
 
 
-class Proof:
+class SampleProof:
     """The claims of a sample's rules, and which of them are proven.
 
     `held`: claims that no pair of rows without an `inserted` one satisfies, as far as something is known of the table.

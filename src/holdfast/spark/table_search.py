@@ -15,7 +15,7 @@ from holdfast.spark.cells import cells_of, common_values
 from holdfast.spark.claims import ClaimSearch, InsertedRows
 from holdfast.spark.frames import cells
 from holdfast.spark.jobs import described
-from holdfast.spark.proof import Proof
+from holdfast.spark.proof import SampleProof
 from holdfast.spark.row_sample import sampled_rows
 from holdfast.spark.sampled_rules import SampledRules
 from holdfast.table.dictionary import TextDictionary
@@ -63,9 +63,9 @@ class SearchedTable:
         sample.begin(budget)
         return sample
 
-    def proof(self, sample: SampledRules, held: Masks | None = None, inserted: Sequence[InsertedRows] = ()) -> Proof:
+    def proof(self, sample: SampledRules, held: Masks | None = None, inserted: Sequence[InsertedRows] = ()) -> SampleProof:
         """The proof of what the sample leaves standing, to be run. If the sample is the whole table, nothing is left
         to prove. `held`: claims that no pair without an `inserted` row refutes."""
         space, count = sample.space, self.count
         is_whole = len(sample.rows) == count
-        return Proof(sample, lambda codes: ClaimSearch(self.cells, space, codes, count), held, inserted, is_whole)
+        return SampleProof(sample, lambda codes: ClaimSearch(self.cells, space, codes, count), held, inserted, is_whole)

@@ -26,7 +26,7 @@ from holdfast.discovery.witness.all_pairs import AllPairs
 from holdfast.discovery.witness.orders import MEMORY
 from holdfast.discovery.witness.predicate_space import PredicateSpace
 from holdfast.discovery.witness.search import Witnesses, WitnessSearch
-from holdfast.discovery.witness.sorted_search import COMPARED, SortedSearch
+from holdfast.discovery.witness.sorted_search import COMPARED, SortedSearch, in_words
 from holdfast.executors.executor import Cancelled, Executor
 from holdfast.executors.threads import ThreadExecutor
 from holdfast.rules.masks import Masks, among, none, numbered
@@ -55,6 +55,7 @@ class LeanEvidence:
         self.proven = none(len(self.space.atoms))  # conjunctions that no pair satisfies
         self._kept: SortedSearch | None = None
         self._compared = 0
+        self._by_passes = 0  # claims, in the last change
 
     def __len__(self) -> int:
         return len(self.clues)
@@ -68,7 +69,7 @@ class LeanEvidence:
         """Updates the clues to the rows after a change, by the claims that `derive` gives for them. Returns the clues
         added and removed. Claims that hold on the older rows cost what the change costs, see `SortedSearch`; others
         O(rows) each, see `AllPairs`."""
-        budget, before = budget or Budget(), self.tally()
+        budget, before, self._by_passes = budget or Budget(), self.tally(), 0
         self._lose(change.removed)
         every = AllPairs(self.space, change, budget)
         if not len(self.clues):
@@ -103,8 +104,7 @@ class LeanEvidence:
     @property
     def strategy(self) -> str:
         """In words."""
-        sorted_rows = f", {self._kept.in_words}" if self._kept is not None else ""
-        return f"{len(self):,} kinds of pairs with a pair each{sorted_rows}"
+        return f"{len(self):,} kinds of pairs with a pair each{in_words(self._kept, self._by_passes)}"
 
     def tally(self) -> Tally:
         return Tally(self.clues, np.ones(len(self), np.int64), self.pairs)
@@ -175,6 +175,7 @@ class LeanEvidence:
             some = claims[only_new == new]
             for search in searches:
                 if len(some):
+                    self._by_passes += len(some) if search is searches[-1] and new else 0
                     found = search.search(some, budget, new=new)
                     yield found
                     some = some[~among(some, found.settled)]

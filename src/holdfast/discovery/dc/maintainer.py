@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from holdfast.arrays import Arrays
 from holdfast.discovery.budget import Budget
 from holdfast.discovery.dc.table_dcs import TableDcs
 from holdfast.discovery.maintainer import Tables
 from holdfast.discovery.search_options import SearchOptions
-from holdfast.discovery.table_maintainer import TableMaintainer
+from holdfast.discovery.table_maintainer import EVIDENCE, TableMaintainer
 from holdfast.executors.executor import Executor
 from holdfast.rules.change import RuleChange
 from holdfast.rules.ruleset import RuleSet
 from holdfast.table.row_change import RowChange
 from holdfast.table.schema import Schema
 
-_PREFIX = "evidence_"  # of the names of its facts; those of agree-sets have none
-
 
 class DcMaintainer(TableMaintainer[TableDcs]):
     """The `Maintainer` of denial constraints and order dependencies."""
 
-    share = 1
+    share, PREFIX = 1, EVIDENCE
 
     def __init__(
         self,
@@ -36,23 +33,12 @@ class DcMaintainer(TableMaintainer[TableDcs]):
 
     def _updated(self, change: RowChange, budget: Budget | None) -> RuleChange:
         before = self._kept.rules
-        self.added_facts = _prefixed(self._kept.update(change, budget))
+        self.added_facts = self._kept.update(change, budget)
         after = self._kept.rules
         return RuleChange(after - before, before - after, self._kept.why, table=self.table)
 
     def rules(self) -> RuleSet:
         return self._kept.rules
 
-    def to_arrays(self) -> Arrays:
-        return _prefixed(self._kept.to_arrays())
-
-    def merge(self, facts: Arrays) -> None:
-        names = [name for name in facts if name.startswith(_PREFIX)]
-        self._kept.merge({name.removeprefix(_PREFIX): facts[name] for name in names})
-
     def restore(self, rows: Tables) -> None:
-        self._kept.restore(len(rows[self.table]))
-
-
-def _prefixed(facts: Arrays) -> Arrays:
-    return {_PREFIX + name: array for name, array in facts.items()}
+        self._kept.restore(self.waiting.count_then(rows[self.table]))

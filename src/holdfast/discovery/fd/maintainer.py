@@ -6,14 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from holdfast.arrays import Arrays
 from holdfast.discovery.budget import Budget
 from holdfast.discovery.fd.collapsed import CollapsedRules
 from holdfast.discovery.fd.table_fds import MAX_AGREE_SET_PAIRS, TableFds
 from holdfast.discovery.maintainer import Tables
 from holdfast.discovery.pair_sets import Tally
 from holdfast.discovery.search_options import SearchOptions
-from holdfast.discovery.table_maintainer import TableMaintainer
+from holdfast.discovery.table_maintainer import AGREEMENT, TableMaintainer
 from holdfast.executors.executor import Executor
 from holdfast.rules.change import Pair, RuleChange
 from holdfast.rules.masks import has, mask_of
@@ -26,7 +25,7 @@ from holdfast.table.schema import Schema
 class FdMaintainer(TableMaintainer[TableFds]):
     """The `Maintainer` of keys and FDs."""
 
-    share = 3
+    share, PREFIX = 3, AGREEMENT
 
     def __init__(
         self,
@@ -54,14 +53,8 @@ class FdMaintainer(TableMaintainer[TableFds]):
     def rules(self) -> RuleSet:
         return self._ruleset(self._kept.collapsed(), errors=True)
 
-    def to_arrays(self) -> Arrays:
-        return self._kept.to_arrays()
-
-    def merge(self, facts: Arrays) -> None:
-        self._kept.merge(facts)
-
     def restore(self, rows: Tables) -> None:
-        self._kept.restore(rows[self.table].codes())
+        self._kept.restore(self.waiting.codes_then(rows[self.table]))
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from holdfast.discovery.pair_sets import sampled_neighbours
 from holdfast.discovery.pair_tiles import known_columns
 from holdfast.discovery.witness.partitions import DEFAULT_MEMORY, Partitions
 from holdfast.discovery.witness.predicate_space import PredicateSpace
-from holdfast.discovery.witness.sorted_search import COMPARED, SortedSearch
+from holdfast.discovery.witness.sorted_search import COMPARED, SortedSearch, in_words
 from holdfast.executors.executor import Block, Executor
 from holdfast.executors.threads import ThreadExecutor
 from holdfast.kernels.agree_match import sets_of_pairs
@@ -64,6 +64,7 @@ class WitnessedAgreeSets:
         self._space = PredicateSpace.of_equality(self.columns, self.nulls)
         self._kept: SortedSearch | None = None
         self._compared = 0
+        self._by_passes = 0  # claims, in the last change
         self.sets = np.zeros((0, self._pairs_of.width), np.uint64)
         self.pairs = np.zeros((0, 2), np.int64)
 
@@ -73,13 +74,12 @@ class WitnessedAgreeSets:
     @property
     def strategy(self) -> str:
         """In words."""
-        sorted_rows = f", {self._kept.in_words}" if self._kept is not None else ""
-        return f"{len(self):,} agree-sets with a pair each{sorted_rows}"
+        return f"{len(self):,} agree-sets with a pair each{in_words(self._kept, self._by_passes)}"
 
     def update(self, change: RowChange, rules: FdRules, budget: Budget | None = None) -> None:
         """Updates the sets and the rules to the rows after a change. Inserted rows cost what the change costs, rules
         that lose their witness O(rows) each."""
-        budget, before = budget or Budget(), rules.collapsed()
+        budget, before, self._by_passes = budget or Budget(), rules.collapsed(), 0
         lost = np.isin(self.pairs, change.removed).any(axis=1)
         self._take(self.sets[~lost], self.pairs[~lost])
         if len(self.pairs) and len(before) <= self.most_claims and 2 * len(change.added) < change.rows_after:
@@ -149,6 +149,7 @@ class WitnessedAgreeSets:
             claims = claims.joined(proof.open_claims(rules))
             if not len(claims.lefts):
                 return
+            self._by_passes += len(claims.lefts)
             if partitions is None:
                 partitions = Partitions.of_codes(change.after[1], self.nulls, self.memory)
             clashes = self._clashes(partitions, claims, proof, budget)

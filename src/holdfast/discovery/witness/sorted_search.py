@@ -38,7 +38,8 @@ class SortedSearch:
 
     @property
     def in_words(self) -> str:
-        return f"rows sorted in {len(self._orders)} ways"
+        orders = self._orders
+        return f"rows sorted in {len(orders)} ways, {orders.nbytes / 1e6:,.0f} MB"
 
     def change(self, change: RowChange) -> None:
         """Removes and adds rows. O(rows of the change), amortised."""
@@ -137,3 +138,9 @@ class SortedSearch:
                     return None
                 found = np.concatenate([found, pairs])
         return found
+
+
+def in_words(kept: SortedSearch | None, by_passes: int) -> str:
+    """How the last change was searched: `, rows sorted in 3 ways, 12 MB; 2 claims by passes over all rows`."""
+    sorted_rows = f", {kept.in_words}" if kept is not None else ""
+    return sorted_rows + (f"; {by_passes:,} claims by passes over all rows" if by_passes else "")
