@@ -136,6 +136,7 @@ def test_every_search_answers_as_brute_force_does(nulls, name, seed, monkeypatch
     """As rows come and go, of the pairs with an inserted row and of all pairs: the settled claims that a pair satisfies
     are those that a found pair satisfies; and every pair that is found is live and shows its clue."""
     monkeypatch.setattr(orders, "_SAMPLED", 20)
+    monkeypatch.setattr(orders, "_MISJUDGED", [4.0, 0.0][seed])  # whether orders are chosen again each time
     monkeypatch.setattr(sorted_search, "_PARTNERS", 2)
     monkeypatch.setattr(SortedSearch, "_needs_many_passes", lambda self, claim: True)
     rng = np.random.default_rng(seed)

@@ -63,7 +63,9 @@ class SearchedTable:
         sample.begin(budget)
         return sample
 
-    def proof(self, sample: SampledRules, held: Masks | None = None, inserted: Sequence[InsertedRows] = ()) -> SampleProof:
+    def proof(
+        self, sample: SampledRules, held: Masks | None = None, inserted: Sequence[InsertedRows] = ()
+    ) -> SampleProof:
         """The proof of what the sample leaves standing, to be run. If the sample is the whole table, nothing is left
         to prove. `held`: claims that no pair without an `inserted` row refutes."""
         space, count = sample.space, self.count

@@ -6,7 +6,7 @@ rule and by the selectivity of its columns; any order answers any question here,
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import permutations
 from typing import NamedTuple
 
@@ -25,16 +25,19 @@ MEMORY = 1 << 30  # bytes of sorted rows, at most
 _SAMPLED = 1 << 14  # rows in which orders are tried
 _SMALLER = 4  # times as few rows, to see how the visits grow
 _TRIED, _VISITS_TRIED = 128, 2_000  # rows whose partners are searched there, and visits for each, at most
-_BUILDING, _BATCHES = 80, 20  # visits that take as long as sorting a row; changes in which an order has to pay for that
+_BUILDING, _BATCHES = 40, 20  # visits that take as long as sorting a row; changes in which an order has to pay for that
+_MISJUDGED = 4.0  # times as many visits as expected, for the order of a question to be chosen again
 Order = tuple[int, ...]
+Asked = tuple[bytes, bool]  # a conjunction, and whether the rows are asked for as t
 
 
 class Placed(NamedTuple):
-    """A question, and the orders in which rows and their partners are searched."""
+    """A question, the orders in which rows and their partners are searched, and the visits that a row should take."""
 
     question: Question
     mine: Order
     theirs: Order
+    expected: float
 
 
 class Orders:
@@ -44,7 +47,8 @@ class Orders:
         """The first `lead` rows are the inserted ones."""
         self.rows, self._memory = rows, memory
         self._sorted: dict[Order, SortedRows] = {}
-        self._placed: dict[tuple[bytes, bool], Placed] = {}
+        self._placed: dict[Asked, Placed] = {}
+        self._measured: dict[Asked, dict[Order, float]] = {}  # visits that a row took
         self._last_used: dict[Order, int] = {}  # the number of a change
         self._changes = 0
         self._begin(np.arange(lead))
@@ -71,7 +75,7 @@ class Orders:
         idle = [order for order, last in self._last_used.items() if self._changes - last > _BATCHES]
         for order in idle:
             del self._sorted[order], self._last_used[order]
-        self._placed = {key: placed for key, placed in self._placed.items() if placed.theirs in self._sorted}
+        self._placed = {key: placed for key, placed in self._placed.items() if placed.theirs not in idle}
         if self.rows.is_sparse:
             self.rows.compact()
             new = np.arange(self.rows.used - len(new), self.rows.used)
@@ -84,20 +88,23 @@ class Orders:
         """At most `most` pairs (t, s) of places that satisfy a conjunction; None if that takes more visits. With `new`,
         one of the rows is inserted, t or s."""
         key = conjunction.tobytes(), as_t
-        placed = self._placed.get(key) or self._place(self._question(conjunction, as_t), new)
+        placed = self._placed.get(key) or self._place(self._question(conjunction, as_t), new, {})
         pairs, visits = self._visited(placed, most, most_visits, new)
-        if visits > most_visits:  # the sample misjudged an order that was there already
-            again = self._place(placed.question, new, avoid=placed.theirs)
-            if again.theirs != placed.theirs:
-                placed = again
-                pairs, visits = self._visited(placed, most, most_visits, new)
+        taken = visits / max(1, len(self.new) if new else len(self.rows))
+        if taken > _MISJUDGED * max(1.0, placed.expected):
+            measured = self._measured.setdefault(key, {})
+            measured[placed.theirs] = float("inf") if visits > most_visits else taken
+            again = self._place(placed.question, new, measured)
+            if visits > most_visits and again.theirs != placed.theirs:
+                pairs, visits = self._visited(again, most, most_visits, new)
+            placed = again
         self._placed[key] = placed
         if visits > most_visits:
             return None
         return pairs if as_t else pairs[:, ::-1]
 
     def _visited(self, placed: Placed, most: int, most_visits: int, new: bool) -> tuple[Numbers, int]:
-        question, mine, theirs = placed
+        question, mine, theirs, _ = placed
         if new:
             return self._kept(theirs).partners(self._new_by(theirs), question, most, most_visits)
         return self._kept(mine).pairs(self._kept(theirs), question, most, most_visits)
@@ -134,18 +141,20 @@ class Orders:
 
     # --- which order ----------------------------------------------------------------------------------------
 
-    def _place(self, question: Question, new: bool, avoid: Order | None = None) -> Placed:
-        """The question with the order that answers it with the fewest visits. An order that is there already is
-        preferred, unless a new one pays for being built."""
-        there = [order for order in self._sorted if order[0] in question.theirs and order != avoid]
+    def _place(self, question: Question, new: bool, measured: Mapping[Order, float]) -> Placed:
+        """The question with the order that answers it with the fewest visits, as `measured` or else as expected. An
+        order that is there already is preferred, unless a new one pays for being built."""
+        there = [order for order in self._sorted if order[0] in question.theirs]
         visits = {order: self._visits(order, question, new) for order in (*there, *self._candidates(question))}
+        visits |= {order: taken for order, taken in measured.items() if order in visits}
         best = min(visits, key=lambda order: (visits[order], order))
         cheapest = min(there, key=lambda order: (visits[order], order), default=best)
         asked = _BATCHES * len(self.new) if new else len(self.rows)
         pays = best != cheapest and (visits[cheapest] - visits[best]) * asked > _BUILDING * len(self.rows)
         order = best if pays and self.nbytes <= self._memory else cheapest
         first = np.argsort([order.index(c) if c in order else len(order) for c in question.theirs], kind="stable")
-        return Placed(Question(*(column[first] for column in question)), _ours(order, question), order)
+        ordered = Question(*(column[first] for column in question))
+        return Placed(ordered, _ours(order, question), order, visits[order])
 
     def _candidates(self, question: Question) -> Iterator[Order]:
         """Orders by the columns of equalities, most values first, and then by up to two others."""
