@@ -182,7 +182,7 @@ def test_parts_serve_all_claims():
     claims = random_claims(space, rng, 300)
     pairs = rng.integers(0, 40, (500, 2))
     lacked = space.lacks(space.clues(known.codes, pairs[pairs[:, 0] != pairs[:, 1]]))
-    chosen = parts.chosen_parts(space, claims, [parts.Sampled(lacked, 5.0)])
+    chosen = parts.chosen_parts(space, claims, [parts.Sampled(lacked, 5.0)], claims[:0])
     assert len(chosen) < len(claims)
     contains = np.array([((claims & part) == part).all(axis=1) for part in chosen])
     assert contains.any(axis=0).all()

@@ -91,7 +91,7 @@ class Orders:
         placed = self._placed.get(key) or self._place(self._question(conjunction, as_t), new, {})
         pairs, visits = self._visited(placed, most, most_visits, new)
         taken = visits / max(1, len(self.new) if new else len(self.rows))
-        if taken > _MISJUDGED * max(1.0, placed.expected):
+        if visits > most_visits or taken > _MISJUDGED * max(1.0, placed.expected):
             measured = self._measured.setdefault(key, {})
             measured[placed.theirs] = float("inf") if visits > most_visits else taken
             again = self._place(placed.question, new, measured)

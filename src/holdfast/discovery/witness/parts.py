@@ -31,20 +31,21 @@ class Sampled(NamedTuple):
     partners: float
 
 
-def chosen_parts(space: PredicateSpace, claims: Masks, samples: Sequence[Sampled]) -> Masks:
+def chosen_parts(space: PredicateSpace, claims: Masks, samples: Sequence[Sampled], common: Masks) -> Masks:
     """Parts such that each claim contains one. A row has few partners with which it satisfies a part that several
     claims share, as far as samples of pairs tell. Greedy: the part of most claims comes first. A claim that shares no
-    such part with another is asked itself."""
+    such part with another is asked itself. `common`: conjunctions that are known to have too many pairs."""
     chosen = [none(len(space.atoms))]
     for first in range(0, len(claims), _AT_ONCE):
         rest = claims[first : first + _AT_ONCE]
         rest = rest[~_contain(np.concatenate(chosen), rest).any(axis=0)]
-        chosen += list(_greedy(space, rest, samples))
+        chosen += list(_greedy(space, rest, samples, common))
     return np.concatenate(chosen)
 
 
-def _greedy(space: PredicateSpace, claims: Masks, samples: Sequence[Sampled]) -> Iterator[Masks]:
+def _greedy(space: PredicateSpace, claims: Masks, samples: Sequence[Sampled], common: Masks) -> Iterator[Masks]:
     shared = _shared(space, claims)
+    shared = shared[~_contain(shared, common).any(axis=1)]
     rare = shared[sum(_satisfied(shared, s.lacked) * s.partners for s in samples) <= _FEW_PARTNERS]
     contains = _contain(rare, claims)
     missing = np.ones(len(claims), np.bool_)

@@ -5,6 +5,8 @@ Asked for pairs with an inserted row, it takes time that follows the change and 
 
 from __future__ import annotations
 
+from collections import deque
+
 import numpy as np
 
 from holdfast.discovery.budget import Budget
@@ -24,6 +26,7 @@ _SAMPLED = 1 << 15  # pairs that say which parts are rare
 _PARTNERS = 16  # of a row, on average: with more, the claims of a part are asked one by one
 _MOST_PAIRS = 1 << 17
 _VISITS = {True: 40, False: 400}  # for a row of the table, at most: in pairs with an inserted row, and in all pairs
+_MANY_PASSES = 16  # times as many, if passes over all rows would have to be many
 
 
 class SortedSearch:
@@ -34,6 +37,7 @@ class SortedSearch:
         self._space, self._rows = space, KeptRows.of(space, ids, codes)
         self._orders = Orders(self._rows, lead, memory)
         self._parts = dict.fromkeys((True, False), none(len(space.atoms)))  # by whether a row is inserted
+        self._common = dict(self._parts)  # parts that too many pairs satisfy
         self._answers: dict[tuple[bytes, bool], Numbers | None] = {}
 
     @property
@@ -56,32 +60,42 @@ class SortedSearch:
             return Witnesses.nothing(self._space)
         self._parts[new] = self._needed_parts(claims, new)
         found, settled = Witnesses.nothing(self._space), np.ones(len(claims), np.bool_)
-        waiting = np.ones(len(claims), np.bool_)
-        for part in self._parts[new]:
+        waiting, parts = np.ones(len(claims), np.bool_), deque(self._parts[new])
+        while parts:
+            part = parts.popleft()
             mine = np.flatnonzero(waiting & ((claims & part) == part).all(axis=1))
-            waiting[mine] = False
             budget.report("searching pairs of rows", 1 - waiting.sum() / len(claims))
             if budget.spent():
-                settled[waiting] = settled[mine] = False
+                settled[waiting] = False
                 break
             if not len(mine):
                 continue
+            waiting[mine] = False
             pairs = self._answer(part, new)
             if pairs is not None and len(pairs) <= self._most_pairs(new):
                 found = found.joined(self._satisfying(pairs, claims[mine]))
                 continue
-            self._replace_part(part, claims[mine], new)
-            for i in mine:
-                pairs = self._found(claims[i], 1, new) if pairs is not None else None
+            if pairs is None:  # then also for claims that one pass answers
+                settled[[i for i in mine if not self._needs_many_passes(claims[i])]] = False
+                mine = mine[settled[mine]]
+            is_part = (claims[mine] == part).all(axis=1)
+            if not is_part.all():
+                waiting[mine[~is_part]] = True
+                parts.extendleft(self._finer(part, claims[mine[~is_part]], new))
+            for i in mine[is_part]:
+                pairs = self._found(claims[i], 1, new)
                 settled[i] = pairs is not None
                 if pairs is not None:
                     found = found.joined(self._satisfying(pairs, claims[i : i + 1]))
         return found._replace(settled=claims[settled])
 
-    def _replace_part(self, part: Masks, claims: Masks, new: bool) -> None:
-        """From the next search on, asks for the claims themselves instead of for a part that too many pairs satisfy."""
+    def _finer(self, part: Masks, claims: Masks, new: bool) -> Masks:
+        """Parts of claims that are asked from now on instead of a part that too many pairs satisfy."""
+        self._common[new] = np.concatenate([self._common[new], part[None, :]])
+        finer = chosen_parts(self._space, claims, self._sampled(new), self._common[new])
         others = (self._parts[new] != part).any(axis=1)
-        self._parts[new] = np.concatenate([self._parts[new][others], claims])
+        self._parts[new] = np.concatenate([self._parts[new][others], finer])
+        return finer
 
     def _needs_many_passes(self, claim: Masks) -> bool:
         return sum(op is not Op.EQ for _, op in self._space.terms(claim)) > SWEPT
@@ -97,7 +111,9 @@ class SortedSearch:
         contains = np.array([((claims & part) == part).all(axis=1) for part in parts], np.bool_)
         contains = contains.reshape(len(parts), len(claims))
         kept, rest = parts[contains.any(axis=1)], claims[~contains.any(axis=0)]
-        return np.concatenate([kept, chosen_parts(self._space, rest, self._sampled(new))]) if len(rest) else kept
+        if not len(rest):
+            return kept
+        return np.concatenate([kept, chosen_parts(self._space, rest, self._sampled(new), self._common[new])])
 
     def _sampled(self, new: bool) -> list[Sampled]:
         """Samples of pairs. Inserted rows are also paired with each other: rows that come together have more in
@@ -131,6 +147,7 @@ class SortedSearch:
         these mean the same."""
         is_symmetric = (self._space.mirrored_atoms(conjunction[None, :])[0] == conjunction).all()
         found, limit = np.zeros((0, 2), np.int64), _VISITS[new] * max(1, len(self._rows))
+        limit *= _MANY_PASSES if self._needs_many_passes(conjunction) else 1
         for as_t in (True, False) if new and not is_symmetric else (True,):
             if len(found) < most:
                 pairs = self._orders.find(conjunction, most - len(found), limit, new=new, as_t=as_t)
