@@ -56,6 +56,7 @@ class LeanEvidence:
         self._kept: SortedSearch | None = None
         self._compared = 0
         self._by_passes = 0  # claims, in the last change
+        self._derived: tuple[Masks, Masks] | None = None  # clues, and the claims that were derived from them
 
     def __len__(self) -> int:
         return len(self.clues)
@@ -149,7 +150,7 @@ class LeanEvidence:
         proven = claims = none(len(self.space.atoms))
         with suppress(Cancelled):
             while True:
-                claims = self.canonical(derive(self.lacking(budget), rows))
+                claims = self._claims(derive, rows, budget)
                 unproven = claims[~among(claims, proven)] if len(proven) else claims
                 before = len(self)
                 for found in self._searched(searches, unproven, self._contain(unproven, held, budget), budget):
@@ -159,6 +160,19 @@ class LeanEvidence:
                 if budget.spent() or len(self) == before:
                     break
         self.proven = proven[among(proven, claims)] if len(proven) else proven
+
+    def _claims(self, derive: DeriveClaims, rows: int, budget: Budget) -> Masks:
+        """The claims of the clues, derived only if the clues are others than the last time."""
+        if rows < 2 or self._derived is None or not np.array_equal(self._derived[0], self.clues):
+            self.forget_claims()
+            claims = self.canonical(derive(self.lacking(budget), rows))
+            if rows > 1:
+                self._derived = self.clues, claims
+        return claims if self._derived is None else self._derived[1]
+
+    def forget_claims(self) -> None:
+        """Derives claims anew with the next change: those of the last one were not complete."""
+        self._derived = None
 
     def _contain(self, claims: Masks, held: Masks, budget: Budget) -> Flags:
         """Which claims contain a conjunction that no older pair satisfies."""

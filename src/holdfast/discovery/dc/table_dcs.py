@@ -135,6 +135,7 @@ class TableDcs:
     def _update_lean(self, lean: LeanEvidence, change: RowChange, budget: Budget) -> dict[str, Array]:
         self.added, self.removed = lean.update(change, lambda lacks, rows: self._claims(lacks, rows, budget), budget)
         if budget.ended or self.unfinished:
+            lean.forget_claims()
             proven = np.concatenate([lean.proven, lean.space.mirrored_atoms(lean.proven)])
             for rules in self._kinds:
                 rules.keep(lambda claims: among(claims, proven))
