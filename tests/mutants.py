@@ -19,7 +19,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
-ON_SPARK = ("test_pipeline.py", "test_full_check.py", "test_spark.py")
+ON_SPARK = (
+    "test_pipeline.py",
+    "test_full_check.py",
+    "test_spark.py",
+    "test_spark_discover.py",
+    "test_spark_found_rules.py",
+)
 NO_TESTS = 5
 
 
@@ -95,6 +101,14 @@ MUTANTS = [
     Mutant("discovery/witness/sorted_search.py", "settled[i] = pairs is not None", "settled[i] = True", "test_witness.py"),
     Mutant("discovery/fd/witnessed.py", "return len(found.pairs) > 0, claims.where(~settled)", "return False, claims.where(~settled)", "test_agree.py -k 'sorted'"),
     Mutant("discovery/fd/witnessed.py", "lost = np.isin(self.pairs, change.removed).any(axis=1)", "lost = np.isin(self.pairs, change.removed).all(axis=1)", "test_agree.py -k 'exact'"),
+    Mutant("discovery/dc/lean.py", "or not np.array_equal(self._derived[0], self.clues)", "", "test_denial.py -k follow"),
+    Mutant("discovery/waiting.py", "if self._now.pop(row, None) is None:", "if True:", "test_late_rules.py"),
+    Mutant("discovery/database.py", "not (isinstance(m, TableMaintainer) and m.is_late)", "True", "test_late_rules.py"),
+    Mutant("discovery/table_maintainer.py", "if _CAUGHT_UP in mine:", "if False:", "test_late_rules.py"),
+    # found on Spark
+    Mutant("spark/near_rules.py", "form in self._errors and not self._is_near(form)", "True", "test_spark_discover.py -k nearly"),
+    Mutant("spark/proof.py", "self.proven = np.concatenate([self.proven, claims[holds]])", "self.proven = np.concatenate([self.proven, claims])", "test_spark_discover.py -k finds"),
+    Mutant("spark/found_rules.py", "others = union([unmoved, *chunks[number + 1 :]])", "others = union([unmoved, *chunks[number + 2 :]])", "test_spark_found_rules.py -k definition"),
     # inclusions
     Mutant("kernels/generator.py", "if numbers[known] == number and spaces[known] == space:", "if numbers[known] == number:", "test_inclusion.py -k different_spaces"),
     Mutant("kernels/generator.py", "put(pairs, (value << _SHIFT) | attribute, amount, state)", "put(pairs, (value << _SHIFT) | attribute, 1, state)", "test_inclusion.py -k 'many_rows'"),
