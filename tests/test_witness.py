@@ -138,6 +138,7 @@ def test_every_search_answers_as_brute_force_does(nulls, name, seed, monkeypatch
     monkeypatch.setattr(orders, "_SAMPLED", 20)
     monkeypatch.setattr(orders, "_MISJUDGED", [4.0, 0.0][seed])  # whether orders are chosen again each time
     monkeypatch.setattr(sorted_search, "_PARTNERS", 2)
+    monkeypatch.setattr(sorted_search, "_LEAST_PAIRS", 1)
     monkeypatch.setattr(SortedSearch, "_needs_many_passes", lambda self, claim: True)
     rng = np.random.default_rng(seed)
     space = PredicateSpace.of(SCHEMA, nulls, [(0, 1), (0, 2)])

@@ -26,7 +26,7 @@ from holdfast.discovery.witness.all_pairs import AllPairs
 from holdfast.discovery.witness.orders import MEMORY
 from holdfast.discovery.witness.predicate_space import PredicateSpace
 from holdfast.discovery.witness.search import Witnesses, WitnessSearch
-from holdfast.discovery.witness.sorted_search import COMPARED, SortedSearch, in_words
+from holdfast.discovery.witness.sorted_search import COMPARED, FEW, SortedSearch, in_words
 from holdfast.executors.executor import Cancelled, Executor
 from holdfast.executors.threads import ThreadExecutor
 from holdfast.rules.masks import Masks, among, none, numbered
@@ -93,7 +93,10 @@ class LeanEvidence:
         """The ways to search, in the order in which they are tried."""
         if self._kept is not None:
             self._kept.change(change)
-            return [self._kept, every]
+            compared = (
+                [ComparedPairs(self._evidence, change)] if len(change.added) <= min(FEW, self.most_compared) else []
+            )
+            return [*compared, self._kept, every]
         if len(self.proven):
             self._compared += len(change.added)
             if self._compared <= self.most_compared:

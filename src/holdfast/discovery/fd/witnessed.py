@@ -23,7 +23,7 @@ from holdfast.discovery.pair_sets import sampled_neighbours
 from holdfast.discovery.pair_tiles import known_columns
 from holdfast.discovery.witness.partitions import DEFAULT_MEMORY, Partitions
 from holdfast.discovery.witness.predicate_space import PredicateSpace
-from holdfast.discovery.witness.sorted_search import COMPARED, SortedSearch, in_words
+from holdfast.discovery.witness.sorted_search import COMPARED, FEW, SortedSearch, in_words
 from holdfast.executors.executor import Block, Executor
 from holdfast.executors.threads import ThreadExecutor
 from holdfast.kernels.agree_match import sets_of_pairs
@@ -93,9 +93,10 @@ class WitnessedAgreeSets:
         """The search among pairs with an inserted row. None: they are few, and all were compared and added."""
         if self._kept is not None:
             self._kept.change(change)
-            return self._kept
+            if len(change.added) > min(FEW, self.most_compared):
+                return self._kept
         self._compared += len(change.added)
-        if self._compared <= self.most_compared:
+        if self._kept is not None or self._compared <= self.most_compared:
             self._pairs_of.executor = self.executor
             tally = self._pairs_of.pairs(change.added, change.added_codes, change.kept, change.kept_codes)
             self._add(tally.sets, tally.pairs, budget)

@@ -22,9 +22,10 @@ from holdfast.table.dictionary import Codes
 from holdfast.table.row_change import Ids, RowChange
 
 COMPARED = 500  # inserted rows: comparing them with all rows takes as long as sorting all rows for a search
+FEW = 16  # inserted rows that are always compared with all rows: they are too few to say which order suits
 _SAMPLED = 1 << 15  # pairs that say which parts are rare
 _PARTNERS = 16  # of a row, on average: with more, the claims of a part are asked one by one
-_MOST_PAIRS = 1 << 17
+_LEAST_PAIRS, _MOST_PAIRS = 1 << 14, 1 << 17  # of a part: some milliseconds; too many to be looked at
 _VISITS = {True: 40, False: 400}  # for a row of the table, at most: in pairs with an inserted row, and in all pairs
 _MANY_PASSES = 16  # times as many, if passes over all rows would have to be many
 
@@ -132,7 +133,8 @@ class SortedSearch:
         return self._space.both_ways(clues)
 
     def _most_pairs(self, new: bool) -> int:
-        return min(_MOST_PAIRS, _PARTNERS * (len(self._orders.new) if new else len(self._rows)))
+        rows = len(self._orders.new) if new else len(self._rows)
+        return min(_MOST_PAIRS, max(_LEAST_PAIRS, _PARTNERS * rows))
 
     def _answer(self, part: Masks, new: bool) -> Numbers | None:
         """All pairs (t, s) that satisfy a part, or as many as show that they are too many; None if finding them takes
