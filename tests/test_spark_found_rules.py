@@ -58,7 +58,7 @@ def tiny(sample: int, task: int, moves: int) -> ExitStack:
     waiting=st.sampled_from([0, 12]),
 )
 @settings(
-    max_examples=CASES // 100 if CASES else 4,
+    max_examples=CASES // 100 if CASES else 3,
     suppress_health_check=[*HealthCheck],
     deadline=None,
     derandomize=not CASES,
