@@ -163,6 +163,32 @@ def test_every_search_answers_as_brute_force_does(nulls, name, seed, monkeypatch
     assert name == "compared" or min(counts[False, False], counts[False, True]) > 20
 
 
+@pytest.mark.parametrize("nulls", NULLS)
+def test_rows_of_several_changes_are_searched_as_inserted_rows_are(nulls, monkeypatch):
+    """Of pairs with a row that was inserted or updated with some change or later, also after rows got new places."""
+    monkeypatch.setattr(orders, "_SAMPLED", 20)
+    monkeypatch.setattr(sorted_search, "_VISITS", {True: 4000, False: 4000})
+    rng = np.random.default_rng(0)
+    space = PredicateSpace.of(SCHEMA, nulls, [(0, 1)])
+    known, claims = Known(space, rng), random_claims(space, rng, 300)
+    first = known.step(60, 0, 0)
+    search, added, answers = SortedSearch(space, first.added, first.added_codes), [], Counter()
+    for number in range(1, 9):
+        change = known.step(4, 12 if number < 5 else 0, 3)
+        search.change(change)
+        added.append(change.added)
+        assert search.changes == number
+        for since in range(1, number + 1):
+            brute = BruteForce(space, known.ids, known.codes, np.concatenate(added[since - 1 :]))
+            some = claims[~brute.of_older_rows().refuted(space, claims)]
+            found = search.since(since).search(some, Budget(), new=True)
+            expected = brute.search(found.settled, Budget(), new=True).refuted(space, found.settled)
+            assert len(found.settled) == len(some)
+            assert found.refuted(space, found.settled).tolist() == expected.tolist()
+            answers.update(expected.tolist())
+    assert min(answers.values()) > 20 and len(answers) == 2
+
+
 def test_claims_that_take_too_long_are_left_to_a_pass(monkeypatch):
     monkeypatch.setattr(sorted_search, "_VISITS", {True: 0, False: 0})
     space = PredicateSpace.of(SCHEMA, "equal")

@@ -3,6 +3,8 @@
 The clues suffice if every rule that they do not refute holds. From nothing: sample pairs, derive the rules and their
 claims, search a pair that satisfies a claim, and add its clue, until there is none. Inserted rows: a claim that
 contains a proven conjunction is searched only among pairs with an inserted row, since no older pair satisfies it.
+The same goes for a conjunction that was proven some changes ago, and the rows that were inserted since: an error that
+is repaired opens just the claims that it refuted.
 Deleted rows: a clue whose pair lost a row gets its spare pair; without one it is dropped, and the claims that this
 opens are searched among all rows. (Keeping only the maximal evidence, without a new search, is wrong with nulls.)
 """
@@ -32,6 +34,7 @@ from holdfast.executors.threads import ThreadExecutor
 from holdfast.rules.masks import Masks, among, none, numbered
 from holdfast.table.row_change import Ids, RowChange
 
+_REMEMBERED = 32  # changes whose refuted claims are remembered
 _SAMPLED = 4_000  # rows whose pairs are compared first, and pairs of neighbours in the order of each column
 
 DeriveClaims = Callable[[Masks, int], Masks]  # from the atoms that pairs lack and the number of rows
@@ -53,6 +56,7 @@ class LeanEvidence:
         self.clues = np.zeros((0, self.space.width), np.uint64)
         self.pairs, self._spares = np.zeros((2, 0, 2), np.int64)  # ids; the spare pair of a clue is -1 if there is none
         self.proven = none(len(self.space.atoms))  # conjunctions that no pair satisfies
+        self._refuted: dict[int, Masks] = {}  # claims that held until a change of this number
         self._kept: SortedSearch | None = None
         self._compared = 0
         self._by_passes = 0  # claims, in the last change
@@ -75,6 +79,7 @@ class LeanEvidence:
         every = AllPairs(self.space, change, budget)
         if not len(self.clues):
             self.proven, self._kept = none(len(self.space.atoms)), None
+            self._refuted = {}
             self._sample(every, budget)
         self._prove(self._searches(change, every), change.rows_after, derive, budget)
         difference = self.tally() - before
@@ -149,20 +154,29 @@ class LeanEvidence:
     def _prove(self, searches: list[WitnessSearch], rows: int, derive: DeriveClaims, budget: Budget) -> None:
         """Derives claims, searches pairs that satisfy one and adds their clues, until there are none. Then `proven` has
         the claims; if the budget runs out, those that were searched."""
-        held = np.concatenate([self.proven, self.space.mirrored_atoms(self.proven)])
         proven = claims = none(len(self.space.atoms))
         with suppress(Cancelled):
             while True:
                 claims = self._claims(derive, rows, budget)
                 unproven = claims[~among(claims, proven)] if len(proven) else claims
                 before = len(self)
-                for found in self._searched(searches, unproven, self._contain(unproven, held, budget), budget):
+                for found in self._searched(searches, unproven, budget):
                     holds = ~found.refuted(self.space, found.settled)
                     proven = np.concatenate([proven, found.settled[holds]])
                     self._add(found, budget)
                 if budget.spent() or len(self) == before:
                     break
-        self.proven = proven[among(proven, claims)] if len(proven) else proven
+        proven = proven[among(proven, claims)] if len(proven) else proven
+        self._remember(self.proven[~among(self.proven, proven)] if len(proven) else self.proven)
+        self.proven = proven
+
+    def _remember(self, refuted: Masks) -> None:
+        """Claims that held before the last change: pairs of older rows do not satisfy them."""
+        if self._kept is None:
+            return
+        self._refuted[self._kept.changes] = refuted
+        if len(self._refuted) > _REMEMBERED:
+            del self._refuted[min(self._refuted)]
 
     def _claims(self, derive: DeriveClaims, rows: int, budget: Budget) -> Masks:
         """The claims of the clues, derived only if the clues are others than the last time."""
@@ -178,24 +192,36 @@ class LeanEvidence:
         self._derived = None
 
     def _contain(self, claims: Masks, held: Masks, budget: Budget) -> Flags:
-        """Which claims contain a conjunction that no older pair satisfies."""
+        """Which claims contain one of these conjunctions, in either orientation."""
         contain = np.zeros(len(claims), np.bool_)
+        both = np.concatenate([held, self.space.mirrored_atoms(held)])
         for first, _ in spans(len(claims) if len(held) else 0, 1, budget):
-            contain[first] = ((held & claims[first]) == held).all(axis=1).any()
+            contain[first] = ((both & claims[first]) == both).all(axis=1).any()
         return contain
 
-    def _searched(
-        self, searches: list[WitnessSearch], claims: Masks, only_new: Flags, budget: Budget
-    ) -> Iterator[Witnesses]:
-        """What is found for the claims; for those that hold on the older rows among pairs with an inserted row."""
-        for new in (True, False):
-            some = claims[only_new == new]
-            for search in searches:
-                if len(some):
-                    self._by_passes += len(some) if search is searches[-1] and new else 0
-                    found = search.search(some, budget, new=new)
-                    yield found
-                    some = some[~among(some, found.settled)]
+    def _searched(self, searches: list[WitnessSearch], claims: Masks, budget: Budget) -> Iterator[Witnesses]:
+        """What is found for the claims. Those that hold on older rows are searched among pairs with a row that was
+        inserted since."""
+        held = self._contain(claims, self.proven, budget)
+        yield from self._found([(search, True) for search in searches], claims[held], budget)
+        claims = claims[~held]
+        for change, refuted in sorted(self._refuted.items(), reverse=True):
+            held = self._contain(claims, refuted, budget)
+            if held.any() and self._kept is not None:
+                yield from self._found([(self._kept.since(change), True), (searches[-1], False)], claims[held], budget)
+                claims = claims[~held]
+        yield from self._found([(search, False) for search in searches], claims, budget)
+
+    def _found(self, ways: list[tuple[WitnessSearch, bool]], claims: Masks, budget: Budget) -> Iterator[Witnesses]:
+        """What searches find, one after the other: each of them, whether it looks only at pairs with an inserted row,
+        and what the others left."""
+        for search, new in ways:
+            if not len(claims):
+                return
+            self._by_passes += len(claims) if new and isinstance(search, AllPairs) else 0
+            found = search.search(claims, budget, new=new)
+            yield found
+            claims = claims[~among(claims, found.settled)]
 
     def canonical(self, atoms: Masks) -> Masks:
         """One of each conjunction and its mirror image, without duplicates."""

@@ -7,6 +7,7 @@ rule and by the selectivity of its columns; any order answers any question here,
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from copy import copy
 from itertools import permutations
 from typing import NamedTuple
 
@@ -50,7 +51,7 @@ class Orders:
         self._placed: dict[Asked, Placed] = {}
         self._measured: dict[Asked, dict[Order, float]] = {}  # visits that a row took
         self._last_used: dict[Order, int] = {}  # the number of a change
-        self._changes = 0
+        self._starts = [0]  # the place of the first row of each change
         self._begin(np.arange(lead))
 
     def _begin(self, new: Numbers) -> None:
@@ -63,20 +64,32 @@ class Orders:
         return len(self._sorted)
 
     @property
+    def changes(self) -> int:
+        """The number of the last change."""
+        return len(self._starts) - 1
+
+    def since(self, change: int) -> Orders:
+        """The same orders; all rows that were inserted with this change or later count as inserted."""
+        recent, live = copy(self), self.rows.live()
+        recent._begin(live[np.searchsorted(live, self._starts[change]) :])
+        return recent
+
+    @property
     def nbytes(self) -> int:
         return sum(order.nbytes for order in self._sorted.values())
 
     def change(self, change: RowChange) -> None:
         """Removes and adds rows, and forgets orders that no question needed for a while. O(rows of the change),
         amortised."""
-        self._changes += 1
         self.rows.remove(change.removed)
+        self._starts.append(self.rows.used)
         new = self.rows.add(change.added, change.added_codes)
-        idle = [order for order, last in self._last_used.items() if self._changes - last > _BATCHES]
+        idle = [order for order, last in self._last_used.items() if self.changes - last > _BATCHES]
         for order in idle:
             del self._sorted[order], self._last_used[order]
         self._placed = {key: placed for key, placed in self._placed.items() if placed.theirs not in idle}
         if self.rows.is_sparse:
+            self._starts = np.searchsorted(self.rows.live(), self._starts).tolist()
             self.rows.compact()
             new = np.arange(self.rows.used - len(new), self.rows.used)
             self._sorted, self._last_used = {}, {}
@@ -113,7 +126,7 @@ class Orders:
         """All rows in an order, which is kept."""
         if order not in self._sorted:
             self._sorted[order] = SortedRows(self.rows, order, self.rows.live())
-        self._last_used[order] = self._changes
+        self._last_used[order] = self.changes
         return self._sorted[order]
 
     def _new_by(self, order: Order) -> Numbers:

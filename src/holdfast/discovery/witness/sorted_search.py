@@ -6,6 +6,7 @@ Asked for pairs with an inserted row, it takes time that follows the change and 
 from __future__ import annotations
 
 from collections import deque
+from copy import copy
 
 import numpy as np
 
@@ -50,6 +51,18 @@ class SortedSearch:
         """Removes and adds rows. O(rows of the change), amortised."""
         self._orders.change(change)
         self._answers = {}
+
+    @property
+    def changes(self) -> int:
+        """The number of the last change."""
+        return self._orders.changes
+
+    def since(self, change: int) -> SortedSearch:
+        """The same rows; all that were inserted with this change or later count as inserted."""
+        recent = copy(self)
+        recent._orders, recent._answers = self._orders.since(change), {}
+        recent._parts, recent._common = dict(self._parts), dict(self._common)
+        return recent
 
     def search(self, claims: Masks, budget: Budget, *, new: bool = False) -> Witnesses:
         """Pairs of all rows or, with `new`, those with an inserted row. Claims for which passes over all rows are
