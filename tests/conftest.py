@@ -29,8 +29,8 @@ settings.load_profile(os.environ.get("HOLDFAST_PROFILE", "holdfast"))
 
 
 def cases(count: int) -> int:
-    """How many random cases a law gets: half of `count`, or what HOLDFAST_CASES says (`make test-long`: 10,000)."""
-    return CASES or max(1, count // 2)
+    """How many random cases a law gets: a quarter of `count`, or what HOLDFAST_CASES says (`make test-long`: 10,000)."""
+    return CASES or max(2, count // 4)
 
 
 @pytest.fixture

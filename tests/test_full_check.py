@@ -76,7 +76,11 @@ def small_tiles(monkeypatch):
 @spark_test
 @pytest.mark.parametrize(
     ("seed", "nulls", "key", "partitions"),
-    [(0, "sql", None, 3), (1, "equal", "id", 1), (2, "distinct", ("id", "w"), 8)],
+    [
+        pytest.param(0, "sql", None, 3, marks=pytest.mark.long),
+        (1, "equal", "id", 1),
+        (2, "distinct", ("id", "w"), 8),
+    ],
 )
 @pytest.mark.usefixtures("small_tiles")
 def test_spark_equals_the_process(spark, seed, nulls, key, partitions):

@@ -34,7 +34,7 @@ from tests.conftest import CASES
 pytestmark = pytest.mark.spark
 ID = laws.ID
 FEW = settings(
-    max_examples=CASES // 100 if CASES else 3,
+    max_examples=CASES // 100 if CASES else 2,
     suppress_health_check=[*HealthCheck],
     deadline=None,
     derandomize=not CASES,
@@ -238,7 +238,7 @@ def test_spark_follows_the_definition_without_a_key(spark, case):
 
 
 @given(case=stories(keyed=True, kinds=COMPARED), widest=st.sampled_from([1, None]), error=st.sampled_from([0.0, 0.5]))
-@settings(FEW, max_examples=CASES // 100 if CASES else 4)
+@settings(FEW, max_examples=CASES // 100 if CASES else 2)
 def test_found_inclusions_follow_the_definition(spark, case, widest, error):
     """Inclusions of one column, also approximate ones, and of several, under inserts, updates and deletes."""
     told, _, partitions, with_frames, waiting = case
