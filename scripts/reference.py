@@ -6,7 +6,7 @@ from typing import Any
 
 import typer.main
 
-from holdfast.cli.main import app
+from holdfast.cli.main import app_of
 from holdfast.pipeline.config import json_schema as pipeline_schema
 from holdfast.rules.rulefile import json_schema as rules_schema
 
@@ -77,7 +77,7 @@ def _choices(about: dict[str, Any]) -> str:
 
 
 def reference() -> str:
-    group = typer.main.get_command(app)
+    group = typer.main.get_command(app_of())
     commands = "\n".join(command_text(name, command) for name, command in sorted(group.commands.items()))  # type: ignore[attr-defined]
     rules = schema_text(rules_schema(), "The rule file", ["", "RuleEntry"])
     pipeline = pipeline_schema()

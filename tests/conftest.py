@@ -37,7 +37,7 @@ def cases(count: int) -> int:
 def ticking(monkeypatch) -> Ticking:
     """The clock of `discover`, on which each look takes a millisecond."""
     clock = Ticking(0.001)
-    monkeypatch.setattr(sys.modules["holdfast.discover"], "Budget", partial(Budget, clock=clock))
+    monkeypatch.setattr(sys.modules["holdfast.finding"], "Budget", partial(Budget, clock=clock))
     return clock
 
 

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 import holdfast as hf
 from holdfast.cli.main import status_of
-from holdfast.discover import found_within
 from holdfast.discovery import pair_sets, slices
 from holdfast.discovery.budget import Budget, spans
 from holdfast.discovery.database import Searched
@@ -25,6 +24,7 @@ from holdfast.discovery.search_options import SearchOptions
 from holdfast.discovery.witness import predicate_space
 from holdfast.encoded_tables import EncodedTables
 from holdfast.executors.executor import Cancelled
+from holdfast.finding import found_within
 from holdfast.ranking.rank import NOT_ALL_RANKED
 from holdfast.rules.plain import plain_minimal, plain_within
 from holdfast.table.options import Choices

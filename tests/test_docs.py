@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import typer.main
 
-from holdfast.cli.main import app
+from holdfast.cli.main import app_of
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = sorted(
@@ -53,7 +53,7 @@ def test_files_that_the_documentation_names_exist():
 def test_every_command_and_option_is_documented():
     """The reference is made from the program; the kinds of rules and the pages of the tutorial are written."""
     assert (ROOT / "docs" / "reference.md").read_text() == script("reference").reference(), "run `make reference`"
-    group = typer.main.get_command(app)
+    group = typer.main.get_command(app_of())
     for name, command in group.commands.items():
         assert command.help, name
         for parameter in command.params:

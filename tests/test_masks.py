@@ -22,7 +22,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 import holdfast as hf
-from holdfast.cli.main import app
+from holdfast.cli.main import app_of
 from holdfast.cli.output import Format
 from holdfast.exchange.forms import FORMS
 from holdfast.pipeline.config import AlertSink, WebhookSink
@@ -129,7 +129,7 @@ class Masked(Home):
             "apply": [["people.csv"], ["nothing.csv"]],
             "init": [["people.csv"]],
         }
-        known = set(typer.main.get_command(app).commands)
+        known = set(typer.main.get_command(app_of()).commands)
         assert set(walks) | NOT_WALKED == known, "a command is not walked"
         for name, ways in walks.items():
             for way in ways:

@@ -20,7 +20,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from holdfast import HoldfastError, Rulebook
-from holdfast.cli.main import app, status_of
+from holdfast.cli.main import app_of, status_of
 from holdfast.cli.output import RuleResult, as_csv, as_json, as_junit, as_sarif, json_text, print_csv
 from holdfast.cli.terminal import Console, plain_output
 from holdfast.plain_text import plain_text
@@ -254,5 +254,5 @@ def test_nobody_reading_on_is_no_error(place):
 
 
 def test_help_still_works():
-    assert app.registered_commands
+    assert app_of().registered_commands
     assert status_of(["check", "--help"]) == 0

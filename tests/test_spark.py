@@ -15,7 +15,7 @@ import pyarrow.parquet
 import pytest
 
 import holdfast as hf
-from holdfast.check import Found
+from holdfast.checking import Found
 from holdfast.cli.main import status_of
 from holdfast.table.change import read_feed
 from tests.conftest import CASES, CONNECT

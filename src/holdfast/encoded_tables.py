@@ -14,7 +14,8 @@ from holdfast.executors.executor import Cancelled
 from holdfast.ranking.foreign_keys import MAX_MISSING, ForeignKey
 from holdfast.ranking.foreign_keys import foreign_keys as suggestions
 from holdfast.ranking.interest import TableMeasures, Weights
-from holdfast.ranking.rank import DEFAULT_MOST, WORTH_READING, Ranked, rank
+from holdfast.ranking.most import DEFAULT_MOST
+from holdfast.ranking.rank import WORTH_READING, Ranked, rank
 from holdfast.rules.ruleset import RuleSet
 from holdfast.table.change import Part
 from holdfast.table.dictionary import TextDictionary

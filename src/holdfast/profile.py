@@ -15,7 +15,8 @@ from holdfast.encoded_tables import EncodedTables
 from holdfast.html_table import html_table
 from holdfast.ranking.foreign_keys import ForeignKey
 from holdfast.ranking.interest import TableMeasures, Weights
-from holdfast.ranking.rank import DEFAULT_MOST, NOT_ALL_RANKED, WORTH_READING, Ranked
+from holdfast.ranking.most import DEFAULT_MOST
+from holdfast.ranking.rank import NOT_ALL_RANKED, WORTH_READING, Ranked
 from holdfast.rules.rule import KINDS, Dc, Rule
 from holdfast.rules.ruleset import RuleSet
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from holdfast.check import Found, check
+from holdfast.checking import Found, check
 from holdfast.cli.files import keys_of, tables_of, types_of
 from holdfast.cli.on_spark import frames_of, goes_to_spark
 from holdfast.cli.options import (

@@ -35,14 +35,14 @@ from holdfast.cli.options import (
 from holdfast.cli.output import Format, Record, as_json, print_csv
 from holdfast.cli.progress import announce, discovery_bar
 from holdfast.cli.terminal import Console
-from holdfast.discover import TIME_BUDGET, found_on_spark, found_within, in_words
 from holdfast.discovery.budget import Budget
 from holdfast.discovery.interrupt import INTERRUPTED, interruptible
 from holdfast.discovery.search_options import DEFAULT_KINDS, SearchOptions
 from holdfast.encoded_tables import EncodedTables
 from holdfast.errors import HoldfastError
+from holdfast.finding import TIME_BUDGET, found_on_spark, found_within, in_words
 from holdfast.profile import Profile
-from holdfast.ranking.rank import DEFAULT_MOST
+from holdfast.ranking.most import DEFAULT_MOST
 from holdfast.rules.rule import KINDS, Rule
 from holdfast.rules.rule_block import RuleBlock
 from holdfast.rules.sentence import sentence

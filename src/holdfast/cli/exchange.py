@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -67,6 +66,3 @@ def import_command(
         raise HoldfastError(f"{out} exists already")
     rule_file.save(out)
     print(f"{out}: {counted(len(rule_file.entries), 'rule')}")
-
-
-COMMANDS: dict[str, Callable[..., Any]] = {"export": export_command, "import": import_command}

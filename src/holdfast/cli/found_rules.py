@@ -6,7 +6,7 @@ from holdfast.cli.output import Record, print_table
 from holdfast.cli.terminal import Console
 from holdfast.discovery.database import Searched
 from holdfast.profile import Profile
-from holdfast.ranking.rank import DEFAULT_MOST
+from holdfast.ranking.most import DEFAULT_MOST
 from holdfast.rules.predicate import IsNull
 from holdfast.rules.rule import Dc, Rule
 from holdfast.rules.rule_block import RuleBlock

@@ -37,10 +37,11 @@ from holdfast.cli.options import (
 )  # fmt: skip
 from holdfast.cli.output import Record
 from holdfast.cli.progress import announce, as_step, discovery_bar
-from holdfast.discover import search as search_tables
 from holdfast.discovery.budget import Progress as SearchProgress
 from holdfast.discovery.search_options import DEFAULT_KINDS, SearchOptions
-from holdfast.ranking.rank import DEFAULT_MOST, Ranked
+from holdfast.finding import search as search_tables
+from holdfast.ranking.most import DEFAULT_MOST
+from holdfast.ranking.rank import Ranked
 from holdfast.rulebook import DEFAULT_KEEP, Rulebook
 from holdfast.rules.rule import Key as KeyRule
 from holdfast.rules.rulefile import RuleFile

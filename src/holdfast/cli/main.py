@@ -7,23 +7,15 @@ import os
 import signal
 import sys
 import traceback
-from collections.abc import Callable
-from pathlib import Path
+from functools import cache
+from importlib import import_module
 from typing import Annotated, Any
 
 import typer
 
 import holdfast
-from holdfast.cli import exchange, pages, stewards
-from holdfast.cli.apply import apply_command
-from holdfast.cli.check import check_command
-from holdfast.cli.discover import discover_command
-from holdfast.cli.doctor import EXTRAS
-from holdfast.cli.init import init_command
-from holdfast.cli.options import Master, Remote
-from holdfast.cli.terminal import Console, plain
-from holdfast.cli.violations import violations_command
-from holdfast.cli.watch import watch_command
+from holdfast.cli.extras import EXTRAS
+from holdfast.cli.terminal import plain
 from holdfast.errors import HoldfastError, concealed
 from holdfast.plain_text import plain_text
 
@@ -41,12 +33,47 @@ _ADVICE = {
     errno.EMFILE: "raise the limit of open files: ulimit -n",
 }
 
-app = typer.Typer(
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    help="Find the rules that hold on your data, and keep them true while the data changes.",
-)
+_COMMANDS = {  # module and function; the module is imported when its command is needed
+    "doctor": "first_steps doctor_command",
+    "demo": "first_steps demo_command",
+    "discover": "discover discover_command",
+    "check": "check check_command",
+    "init": "init init_command",
+    "apply": "apply apply_command",
+    "violations": "violations violations_command",
+    "rules": "stewards rules_command",
+    "history": "stewards history_command",
+    "explain": "explain explain_command",
+    "export": "exchange export_command",
+    "import": "exchange import_command",
+    "report": "pages report_command",
+    "serve": "pages serve_command",
+    "watch": "watch watch_command",
+}
+
+
+@cache
+def app_of(names: tuple[str, ...] = tuple(_COMMANDS)) -> typer.Typer:
+    """The command line with these commands; all of them by default."""
+    app = typer.Typer(
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        help="Find the rules that hold on your data, and keep them true while the data changes.",
+    )
+    app.callback()(_main)
+    for name in names:
+        module, function = _COMMANDS[name].split()
+        app.command(name=name)(plain(getattr(import_module(f"holdfast.cli.{module}"), function)))
+    return app
+
+
+def _app_for(arguments: list[str]) -> typer.Typer:
+    """The command line with the command that the arguments name, so that no other has to be imported."""
+    first = arguments[0] if arguments else ""
+    if first in _COMMANDS:
+        return app_of((first,))
+    return app_of(()) if first == "--version" else app_of()
 
 
 def _version(is_asked: bool) -> None:
@@ -55,68 +82,12 @@ def _version(is_asked: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def _main(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
     ] = False,
 ) -> None:
     pass
-
-
-@app.command()
-@plain
-def doctor(
-    directory: Annotated[
-        Path | None, typer.Argument(help="A rulebook, to show also how far its sinks are.", show_default=False)
-    ] = None,
-    spark: Annotated[bool, typer.Option("--spark", help="Also start Spark, and show what a worker has.")] = False,
-    master: Master = None,
-    remote: Remote = None,
-) -> None:
-    """Show what is installed on this machine, and how to get what is missing."""
-    from holdfast.cli.doctor import examine, examine_book, examine_spark
-
-    findings = examine() if directory is None else [*examine(), *examine_book(directory)]
-    findings += examine_spark(directory, master, remote) if spark else []
-    width = max(len(finding.what) for finding in findings)
-    for finding in findings:
-        print(f"{'ok ' if finding.ok else '-- '} {finding.what:<{width}}  {finding.found}")
-        if finding.advice:
-            print(f"    {'':<{width}}  {finding.advice}")
-    if any(finding.needed and not finding.ok for finding in findings):
-        raise typer.Exit(BAD_INPUT)
-
-
-@app.command()
-@plain
-def demo(
-    rows: Annotated[int, typer.Option(min=100, help="The number of orders to begin with.")] = 20_000,
-    batches: Annotated[int, typer.Option(min=1, help="The number of change batches.")] = 20,
-    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same data.")] = 0,
-    directory: Annotated[
-        Path | None, typer.Option(help="Keep all files in this directory. Default: a temporary one.")
-    ] = None,
-) -> None:
-    """Run an example on embedded Spark: generated tables, a stream of change files, and the violations they cause."""
-    from holdfast.cli.demo import run_demo
-
-    run_demo(Console(), Console(stderr=True), rows, batches, seed, directory)
-
-
-_COMMANDS: dict[str, Callable[..., Any]] = {
-    "discover": discover_command,
-    "check": check_command,
-    "init": init_command,
-    "apply": apply_command,
-    "violations": violations_command,
-    **stewards.COMMANDS,
-    **exchange.COMMANDS,
-    **pages.COMMANDS,
-    "watch": watch_command,
-}
-for _name, _command in _COMMANDS.items():
-    app.command(name=_name)(plain(_command))
 
 
 def run(arguments: list[str] | None = None) -> None:
@@ -152,7 +123,8 @@ def _interrupted() -> int:
 def status_of(arguments: list[str] | None = None) -> int:
     """Runs a command and returns its exit status."""
     try:
-        code: Any = app(args=arguments, standalone_mode=False)
+        arguments = sys.argv[1:] if arguments is None else arguments
+        code: Any = _app_for(arguments)(args=arguments, standalone_mode=False)
     except HoldfastError as error:
         return _refused(str(error))
     except KeyboardInterrupt:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -57,6 +56,3 @@ def serve_command(
 
     announce()
     serve(directory, port)
-
-
-COMMANDS: dict[str, Callable[..., Any]] = {"report": report_command, "serve": serve_command}

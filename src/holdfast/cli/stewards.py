@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from holdfast.cli.explain import explain_command
 from holdfast.cli.options import Directory, Form, SafeCells
 from holdfast.cli.output import Format, Record, print_records
 from holdfast.cli.records import every_record
 from holdfast.errors import HoldfastError, RuleError, StoreError, shown
-from holdfast.ranking.rank import DEFAULT_MOST
+from holdfast.ranking.most import DEFAULT_MOST
 from holdfast.report.facts import Line, lines_of
 from holdfast.rulebook import Rulebook
 from holdfast.rules.bind import forms
@@ -317,10 +315,3 @@ def _chart(history: History, rule: str | None) -> None:
     for version, time, count in points:
         bar = "█" * (round(_MAX_BAR * count / most) if most else 0) or ("▏" if count else "")
         print(f"{version:>6}  {time[:19]}  {bar} {count:,}")
-
-
-COMMANDS: dict[str, Callable[..., Any]] = {
-    "rules": rules_command,
-    "history": history_command,
-    "explain": explain_command,
-}

@@ -11,12 +11,11 @@ from holdfast.discovery.budget import Budget
 from holdfast.discovery.dc.maintainer import DcMaintainer
 from holdfast.discovery.fd.maintainer import FdMaintainer
 from holdfast.discovery.fd.table_fds import MAX_AGREE_SET_PAIRS
-from holdfast.discovery.ind.filed_generator import MEMORY_BUDGET
 from holdfast.discovery.ind.inclusions import Inclusions
 from holdfast.discovery.ind.maintainer import IndMaintainer, WideIndMaintainer
 from holdfast.discovery.ind.runs import Runs
 from holdfast.discovery.maintainer import Maintainer, RowChanges, Tables
-from holdfast.discovery.search_options import SearchOptions
+from holdfast.discovery.search_options import MEMORY_BUDGET, SearchOptions
 from holdfast.discovery.table_maintainer import TableMaintainer
 from holdfast.executors.executor import Cancelled, Executor
 from holdfast.rules.change import RuleChange

@@ -15,6 +15,7 @@ DEFAULT_KINDS = KINDS
 OF_ONE_TABLE, OF_EVIDENCE = ("key", "fd"), ("order", "dc")
 DEFAULT_SIZES: Mapping[str, int | None] = {"key": 5, "fd": 5, "order": 3, "dc": 4, "ind": 1}
 DEFAULT_ERRORS: Mapping[str, str] = {"key": "g3", "fd": "g3", "order": "g1", "dc": "g1"}
+MEMORY_BUDGET = 1 << 30  # bytes for the values of inclusions
 CrossColumns = bool | Sequence[tuple[str, str]]
 Sizes = int | None | str | Mapping[str, int | None]
 

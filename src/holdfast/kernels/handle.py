@@ -11,11 +11,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from numba import carray
-from numba.core import cgutils, types
-from numba.extending import intrinsic
 
-from holdfast.kernels.compiled import part
+from holdfast.kernels.compiled import imported, part
 
 _WORDS = 4  # address, then up to three lengths
 
@@ -42,14 +39,28 @@ def as_compiled(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return array if array.flags.carray else array.copy(order="C")
 
 
-@intrinsic
-def _pointer(typing_context, address):
-    """The pointer for an address."""
+@imported
+def carray():
+    """Numba's view of the memory at a pointer."""
+    from numba import carray
 
-    def generate(context, builder, signature, arguments):
-        return builder.inttoptr(arguments[0], cgutils.voidptr_t)
+    return carray
 
-    return types.voidptr(types.int64), generate
+
+@imported
+def _pointer():
+    """The pointer for an address, as an intrinsic of Numba."""
+    from numba.core import cgutils, types
+    from numba.extending import intrinsic
+
+    @intrinsic
+    def pointer(typing_context, address):
+        def generate(context, builder, signature, arguments):
+            return builder.inttoptr(arguments[0], cgutils.voidptr_t)
+
+        return types.voidptr(types.int64), generate
+
+    return pointer
 
 
 # Views of the array in a line; `handle` is the address of the first line. Pass lines as np.int64: Numba would compile

@@ -18,13 +18,13 @@ from dataclasses import dataclass, field, replace
 from holdfast.discovery.budget import Budget
 from holdfast.ranking.foreign_keys import ForeignKey
 from holdfast.ranking.interest import Measures, TableMeasures, Weights, columns_of
+from holdfast.ranking.most import DEFAULT_MOST
 from holdfast.rules.implication import Atom, atoms_of
 from holdfast.rules.rule import KINDS, Dc, Fd, Ind, Key, Order, Rule, as_dc
 from holdfast.rules.rule_block import RuleBlock
 from holdfast.rules.ruleset import RuleSet
 from holdfast.rules.sentence import sentence
 
-DEFAULT_MOST = 10
 WORTH_READING = 0.4  # the lowest score that is shown
 LIKELY_KEY = 0.3  # the lowest score of an inclusion
 _MAX_CANDIDATES = 1000  # the shortest of each kind and table: longer rules are hardly ever worth reading

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from holdfast.errors import HoldfastError, RuleError
-from holdfast.ranking.rank import DEFAULT_MOST, Ranked
+from holdfast.ranking.most import DEFAULT_MOST
+from holdfast.ranking.rank import Ranked
 from holdfast.rulebook import Rulebook
 from holdfast.rules.bind import forms, require_fits
 from holdfast.rules.grammar import parse

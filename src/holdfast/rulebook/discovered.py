@@ -8,15 +8,13 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import islice
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from holdfast.arrays import Arrays
 from holdfast.discovery.budget import Budget
-from holdfast.discovery.database import DatabaseRules, PairLimits
-from holdfast.discovery.ind.runs import Runs
 from holdfast.discovery.maintainer import RowChanges, Tables
 from holdfast.discovery.search_options import SearchOptions
 from holdfast.errors import HoldfastError
@@ -31,6 +29,10 @@ from holdfast.rules.rule_block import RuleBlock
 from holdfast.rules.ruleset import RuleSet
 from holdfast.store.log import Record
 from holdfast.table.row_change import Ids
+
+if TYPE_CHECKING:  # imported when rules are searched: a check needs none of it
+    from holdfast.discovery.database import DatabaseRules
+    from holdfast.discovery.ind.runs import Runs
 
 VACUOUS = "vacuous"  # a removed inclusion whose left side has no values any more
 MAX_LISTED = 1000  # rule changes of a version that are kept with their rows; all are counted
@@ -70,7 +72,6 @@ class DiscoveredRules:
     ) -> None:
         self._search, self._state, self._is_lone, self._resources = search, state, is_lone, resources
         self._executor = resources.executor
-        self._limits = PairLimits(memory=resources.memory_budget)
         self._rules: DatabaseRules | None = None
         self._facts = facts  # from the store, merged when rules are asked for
 
@@ -102,12 +103,14 @@ class DiscoveredRules:
         """The rules of the current rows."""
         assert self._search is not None
         if self._rules is None:
+            from holdfast.discovery.database import DatabaseRules, PairLimits
+
             rules = DatabaseRules(
                 self._state.schemas,
                 self._search,
                 self._state.dictionary,
                 self._executor,
-                limits=self._limits,
+                limits=PairLimits(memory=self._resources.memory_budget),
                 runs=self._state.values,
             )
             if self._facts is not None:
@@ -173,6 +176,8 @@ class DiscoveredRules:
         inclusions = self.search().inclusions if self._search is not None else None
         if inclusions is None:
             return None
+        from holdfast.discovery.ind.runs import Runs
+
         runs = Runs()
         inclusions.inclusions.file(runs)
         return runs

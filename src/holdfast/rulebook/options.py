@@ -8,8 +8,7 @@ from dataclasses import dataclass, fields
 from typing import Any, TypedDict
 
 from holdfast.discovery.budget import Progress as SearchProgress
-from holdfast.discovery.ind.filed_generator import MEMORY_BUDGET
-from holdfast.discovery.search_options import SEARCH_KEYWORDS, SearchKeywords, SearchOptions
+from holdfast.discovery.search_options import MEMORY_BUDGET, SEARCH_KEYWORDS, SearchKeywords, SearchOptions
 from holdfast.errors import HoldfastError, RuleError, SchemaError, shown
 from holdfast.executors.executor import Executor
 from holdfast.rules.bind import require_fits, require_policy, require_predicates_fit, table_of

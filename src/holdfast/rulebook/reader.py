@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
-from holdfast.encoded_tables import EncodedTables
 from holdfast.errors import SchemaError
 from holdfast.rulebook.engine import Engine
 from holdfast.rulebook.publish import VersionEvents, events_of
@@ -18,6 +18,9 @@ from holdfast.table.encode import decode_table
 from holdfast.table.options import TableOptions
 from holdfast.table.schema import Schema, unknown_name
 from holdfast.violations.listing import row_named
+
+if TYPE_CHECKING:
+    from holdfast.encoded_tables import EncodedTables
 
 
 class RulebookReader:
@@ -121,6 +124,8 @@ class RulebookReader:
     @property
     def encoded(self) -> EncodedTables:
         """The rows as codes, for further questions about them."""
+        from holdfast.encoded_tables import EncodedTables
+
         engine = self._ready()
         return EncodedTables(engine.state.rows, engine.state.dictionary, not engine.options.named)
 

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
 from holdfast.errors import HoldfastError, shown
 from holdfast.indexes.pairs import Pairs
-from holdfast.ranking.interest import Weights
-from holdfast.ranking.rank import DEFAULT_MOST, Ranked
+from holdfast.ranking.most import DEFAULT_MOST
 from holdfast.rulebook.reader import RulebookReader
 from holdfast.rules.bind import forms, resolved, table_of
 from holdfast.rules.grammar import parse
@@ -26,6 +25,10 @@ from holdfast.violations.explain import Explanation
 from holdfast.violations.listing import Asked, Listed, id_table
 from holdfast.violations.look import LOOK_AT, Look, Violation, of_row
 from holdfast.violations.look import shown as shown_violations
+
+if TYPE_CHECKING:
+    from holdfast.ranking.interest import Weights
+    from holdfast.ranking.rank import Ranked
 
 
 def holding_rules(book: Any, kind: str | None) -> RuleSet:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from holdfast.arrays import Arrays
-from holdfast.discovery.ind.runs import Runs
 from holdfast.rulebook.chronicle import Chronicle
 from holdfast.store.log import Log
 from holdfast.store.step import GROWING, LOG, QUARANTINE, RULES, VALUES, WORDS, Step, facts_state, table_state
@@ -16,6 +15,9 @@ from holdfast.table.dictionary import TextDictionary
 from holdfast.table.options import TableOptions
 from holdfast.table.rows import Rows
 from holdfast.table.schema import Schema
+
+if TYPE_CHECKING:
+    from holdfast.discovery.ind.runs import Runs
 
 Facts = dict[str, list[Arrays]]  # of each table, the parts that are to be merged
 FactsOf = Callable[[str], Arrays]
@@ -51,7 +53,11 @@ class BookState:
         """The states in the files of a version, and the facts of its tables."""
         states = dict(loaded.states)
         runs = states.pop(VALUES, None)
-        state = cls(tables, Runs(runs) if runs is not None and uses_values else None)
+        state = cls(tables)
+        if runs is not None and uses_values:
+            from holdfast.discovery.ind.runs import Runs
+
+            state.values = Runs(runs)
         facts: Facts = {}
         for name, rows in state.rows.items():
             rows.load(states[table_state(name)][0])

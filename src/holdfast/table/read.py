@@ -15,9 +15,6 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.feather
-import pyarrow.json
-import pyarrow.parquet
 
 from holdfast.errors import Location, ReadError, SchemaError, ValueRefused, cell, detail, shown
 from holdfast.table.encode import without_runs
@@ -201,6 +198,7 @@ def _read_path(path: Path, name: str) -> Source:
 
 
 def _read_json_lines(path: Path) -> pa.Table:
+
     block = max(path.stat().st_size, 1) + 1
     if block > 2**31 - 1:
         raise ReadError(f"{path}: JSON lines files of 2 GiB and more cannot be read; split the file or use Parquet")
@@ -249,6 +247,7 @@ def _json_column(path: Path, name: str, values: list[Any]) -> pa.Array:
 
 
 def _read_feather(path: Path) -> pa.Table:
+
     return pa.feather.read_table(path)
 
 
@@ -257,6 +256,7 @@ def _read_parquet(path: Path) -> pa.Table:
 
     `pre_buffer` serves object stores; for local files, filling the buffer would cost as much as decoding.
     """
+
     if path.is_dir():
         return pa.parquet.read_table(path)
     metadata = pa.parquet.read_metadata(path)

@@ -13,9 +13,8 @@ import numpy as np
 from holdfast.discovery.ind.cells import Cells, Gains, Moves, Values
 from holdfast.discovery.ind.generator import Generator
 from holdfast.discovery.ind.runs import Runs
+from holdfast.discovery.search_options import MEMORY_BUDGET
 from holdfast.rules.masks import numbered
-
-MEMORY_BUDGET = 1 << 30  # bytes
 
 
 class FiledGenerator:

@@ -14,10 +14,11 @@ from holdfast.arrays import Flags
 from holdfast.discovery.budget import Budget
 from holdfast.discovery.ind.cells import Cells, Moves, Values
 from holdfast.discovery.ind.counts import InclusionCounts
-from holdfast.discovery.ind.filed_generator import MEMORY_BUDGET, FiledGenerator
+from holdfast.discovery.ind.filed_generator import FiledGenerator
 from holdfast.discovery.ind.generator import Generator
 from holdfast.discovery.ind.runs import Runs
 from holdfast.discovery.ind.spread_generator import SpreadGenerator
+from holdfast.discovery.search_options import MEMORY_BUDGET
 from holdfast.executors.executor import Executor
 from holdfast.kernels.generator import count_moves
 from holdfast.kernels.grouping import number_values

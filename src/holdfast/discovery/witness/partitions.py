@@ -79,6 +79,13 @@ class Partitions:
         nulls, memory = np.asarray(arrays["nulls"]).tobytes().decode(), int(np.asarray(arrays["memory"]))
         return cls(numbers, distinct.astype(np.int64), nulls, memory)
 
+    def by_row_and_column(self) -> tuple[Small, Small, Numbers, bool]:
+        """The numbers by row and by column, a zeroed place for each number, and whether nulls differ from everything on
+        a right side."""
+        most = int(self._distinct.max(initial=0))
+        differ = self._nulls == "distinct"
+        return np.ascontiguousarray(self._numbers.T), self._numbers, np.zeros(most, np.int64), differ
+
     def by_values(self) -> list[int]:
         """The columns, those with the fewest values first."""
         return [int(column) for column in np.argsort(self._distinct, kind="stable")]
