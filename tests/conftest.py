@@ -29,7 +29,7 @@ settings.load_profile(os.environ.get("HOLDFAST_PROFILE", "holdfast"))
 
 
 def cases(count: int) -> int:
-    """How many random cases a law gets: a quarter of `count`, or what HOLDFAST_CASES says (`make test-long`: 10,000)."""
+    """How many random cases a law gets: a quarter of these, or HOLDFAST_CASES (`make test-long`: 10,000)."""
     return CASES or max(2, count // 4)
 
 

@@ -31,6 +31,7 @@ ELSEWHERE = {
     "box_entries.list_entries": "test_indexes.py::test_numbering_the_live_rows_anew",
     "generator.change_cells": "test_inclusion.py::test_clusters_follow_the_cells",
     "generator.list_cells": "test_kernels_values.py::test_cells_of_a_generator",
+    "levels.test_left_sides": "test_levels.py::test_rules_by_size_follow_the_definition",
     "hitting_sets.search": "test_hitting_sets.py::test_all_minimal_hitting_sets",
     "text_dictionary.encode_strings": "test_encode.py::test_the_dictionary_is_a_dictionary",
 }

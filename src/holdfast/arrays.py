@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -46,10 +47,35 @@ def from_buffer(buffer: pa.Buffer) -> dict[str, Array]:
 
 
 def _array(field: pa.Field, column: pa.LargeListArray) -> Array:
-    flat = column.flatten().to_numpy(zero_copy_only=True)
+    flat = numpy_of(column.flatten())
     shape = tuple(int(n) for n in field.metadata[b"shape"].decode().split(",") if n)
     array: Array = flat.view(np.dtype(field.metadata[b"dtype"].decode())).reshape(shape)
     return array
+
+
+def numpy_of(values: pa.Array | pa.ChunkedArray) -> npt.NDArray[Any]:
+    """An Arrow array of numbers or booleans as a NumPy array. Arrow's own conversion imports pandas, if it is there,
+    which takes longer than a small job; here that is needed only for nulls and other types.
+
+    >>> numpy_of(pa.array([1, 2, 3]).slice(1)).tolist(), numpy_of(pa.array([True, False])).tolist()
+    ([2, 3], [True, False])
+    """
+    if isinstance(values, pa.ChunkedArray):
+        chunks = [numpy_of(chunk) for chunk in values.chunks]
+        return np.concatenate(chunks) if len(chunks) != 1 else chunks[0]
+    if not len(values):
+        return np.empty(0, values.type.to_pandas_dtype())
+    buffer, begin, end = values.buffers()[-1], values.offset, values.offset + len(values)
+    if values.null_count or not _is_number(values.type):
+        return np.asarray(values.to_numpy(zero_copy_only=False))
+    if pa.types.is_boolean(values.type):
+        bits = np.unpackbits(np.frombuffer(buffer, np.uint8), count=end, bitorder="little")
+        return bits[begin:].view(np.bool_)
+    return np.frombuffer(buffer, values.type.to_pandas_dtype())[begin:end]
+
+
+def _is_number(type_: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(type_) or pa.types.is_floating(type_) or pa.types.is_boolean(type_))
 
 
 def map_file(path: Path) -> pa.Buffer:

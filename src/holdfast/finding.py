@@ -131,6 +131,7 @@ def found_within(
             loaded.dictionary,
             runs_on,
             limits=PairLimits(_MAX_PAIRS, _MAX_COUNTED),
+            static=True,
         )
         with within_memory(loaded.schemas):
             found.begin(loaded.rows, searching)
@@ -162,6 +163,10 @@ def _reasons(found: DatabaseRules, loaded: EncodedTables, budget: Budget) -> lis
     made = list(dict.fromkeys(found.unfinished.values()))
     if loaded.unread:
         made = [str(budget.ended), f"not read: {', '.join(loaded.unread)}"]
+    sizes = {size for size in found.complete_up_to.values() if size >= 0}
+    for size in sorted(sizes):
+        whole = [searched for searched, up_to in found.complete_up_to.items() if up_to == size]
+        made.append(f"all rules with up to {size} column{'s' * (size != 1)} on the left are found: {in_words(whole)}")
     return [*made, f"not finished: {in_words(found.unfinished)}"] if found.unfinished else made
 
 

@@ -18,7 +18,6 @@ from holdfast.discovery.witness.sorted_search import COMPARED
 from holdfast.executors.threads import ThreadExecutor
 from holdfast.indexes.box_arrays import empty_box, renumbered
 from holdfast.kernels.box_entries import fill
-from holdfast.kernels.compiled import is_cached
 from holdfast.kernels.handle import Handle
 from holdfast.rulebook import Rulebook
 from holdfast.table.change import Change
@@ -70,6 +69,9 @@ def warm_discovery() -> None:
     table.update(RowChange(*no_rows, many[:2900], many_rows[:, :2900], *no_rows))
     table.update(RowChange(*no_rows, many[2900:], many_rows[:, 2900:], many[:2900], many_rows[:, :2900]))
 
+    static = TableFds(len(rows), SearchOptions(("key", "fd"), max_size=2), static=True)
+    static.update(RowChange(*no_rows, ids, rows, *no_rows))
+
     for columns in (2, 12, 40):  # sets counted by index, and sets of one and of two words
         schema = Schema(tuple(Column(f"c{i}", Kind.INTEGER) for i in range(columns)))
         codes = np.repeat(rows[:2], columns // 2, axis=0)
@@ -100,11 +102,6 @@ def warm_inclusions() -> None:
     for part in runs.ranges(100):
         part.clusters(2)
     SpreadGenerator(ThreadExecutor(1), 2).change(cells)
-
-
-def is_warm() -> bool:
-    """Whether the largest kernel is in the cache."""
-    return is_cached("box_batch.process")
 
 
 if __name__ == "__main__":

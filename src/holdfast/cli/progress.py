@@ -19,10 +19,9 @@ from rich.progress import Progress as Bar
 
 from holdfast.cli.terminal import Console
 from holdfast.discovery.budget import Progress as SearchProgress
+from holdfast.kernels.compiled import is_warm
 from holdfast.plain_text import plain_text
-from holdfast.rules.masks import distinct, none
 from holdfast.violations.detect import Progress
-from holdfast.warm import is_warm
 
 
 @contextmanager
@@ -42,14 +41,13 @@ def progress_bar(what: str) -> Iterator[Progress]:
 
 
 def announce() -> None:
-    """Announces that the first run compiles, and loads the compiler, so that a time budget does not pay for it."""
+    """Announces that the first run compiles."""
     if not is_warm():
         print(
             "holdfast: compiling the kernels for the first run, about half a minute",
             file=sys.stderr,
             flush=True,
         )
-    distinct(none(1))
 
 
 @contextmanager

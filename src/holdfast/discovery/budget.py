@@ -61,6 +61,10 @@ class Budget:
         seconds = None if left is None else max(0.0, left - reserve) * share
         return replace(self, seconds=seconds, ended=None, whole=self)
 
+    def at_most(self, seconds: float) -> Budget:
+        """So many seconds of the time left, for work that others can do instead."""
+        return replace(self, seconds=seconds, ended=None, whole=self)
+
     def for_one_of(self, count: int) -> Budget:
         """The part of the next of `count` like searches. It is several equal shares: most searches need little, and it
         is better to finish some than none."""

@@ -54,10 +54,13 @@ class DatabaseRules:
         *,
         limits: PairLimits | None = None,
         runs: Runs | None = None,
+        static: bool = False,
     ) -> None:
-        self.options, self._schemas = options, schemas
+        """`static`: the rows never change after `begin`."""
+        self.options, self._schemas, self._is_static = options, schemas, static
         self._limits = limits or PairLimits()
         self.unfinished: dict[Searched, str] = {}  # the searches that a budget ended, and why
+        self.complete_up_to: dict[Searched, int] = {}  # the size up to which they found all rules
         self.inclusions = self._of_inclusions(dictionary, executor, runs) if "ind" in options.kinds else None
         self.maintainers: list[Maintainer] = [*self._of_tables(executor)]
         if self.inclusions is not None:
@@ -69,7 +72,8 @@ class DatabaseRules:
         for name, schema in self._schemas.items():
             if self.options.of_one_table:
                 pairs = self._limits.agree_set_pairs
-                yield FdMaintainer(name, schema, self.options, executor, most_pairs=pairs)
+                static = self._is_static
+                yield FdMaintainer(name, schema, self.options, executor, most_pairs=pairs, static=static)
             if self.options.of_evidence:
                 limit = self._limits.evidence_pairs
                 yield DcMaintainer(name, schema, self.options, executor, most_pairs=limit)
@@ -124,6 +128,8 @@ class DatabaseRules:
     def _note(self, maintainer: Maintainer, ended: Mapping[str, str]) -> None:
         """Notes the searches that a budget ended."""
         self.unfinished |= {Searched(kind, maintainer.table): why for kind, why in ended.items()}
+        sizes = maintainer.complete_up_to
+        self.complete_up_to |= {Searched(kind, maintainer.table): size for kind, size in sizes.items()}
 
     def update(
         self, changes: RowChanges, rows: Tables, budget: Budget | None = None, patience: Budget | None = None

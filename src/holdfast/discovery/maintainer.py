@@ -40,6 +40,10 @@ class Maintainer(Protocol):
         """The kinds whose first search a budget ended, and why."""
 
     @property
+    def complete_up_to(self) -> Mapping[str, int]:
+        """The size up to which all rules of an unfinished kind were found."""
+
+    @property
     def added_facts(self) -> Arrays:
         """The facts that the last update added."""
 

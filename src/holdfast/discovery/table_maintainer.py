@@ -57,6 +57,10 @@ class TableMaintainer(Generic[Kept]):
     def unfinished(self) -> Mapping[str, str]:
         return self._kept.unfinished
 
+    @property
+    def complete_up_to(self) -> Mapping[str, int]:
+        return {}
+
     def begin(self, rows: Tables, budget: Budget) -> None:
         budget.check()
         table = rows[self.table]

@@ -98,3 +98,8 @@ def cache_directory() -> Path:
 def is_cached(name: str) -> bool:
     """Whether a kernel, `module.function`, has been compiled before."""
     return any(cache_directory().rglob(f"{name}-*.nbi"))
+
+
+def is_warm() -> bool:
+    """Whether the largest kernel is in the cache."""
+    return is_cached("box_batch.process")

@@ -112,79 +112,83 @@ def test_rights(rows, members, ends, open_):
                 open_[w] &= ~at
 
 
+class RowGroups(NamedTuple):
+    """Rows grouped by the first columns of a left side: a line for each number of columns."""
+
+    members: Any
+    ends: Any
+    filled: Any  # how many members a line has
+    count: Any  # how many groups
+
+
+@part
+def no_groups(total, size):
+    """All rows in one group, and room for `size` columns."""
+    members = np.empty((size + 1, total), np.int32)
+    ends = np.empty((size + 1, total // 2 + 1), np.int32)
+    filled, count = np.zeros(size + 1, np.int64), np.zeros(size + 1, np.int64)
+    for i in range(total):
+        members[0, i] = i
+    ends[0, 0], filled[0], count[0] = total, total, 1
+    return RowGroups(members, ends, filled, count)
+
+
+@part
+def group(rows, groups, left, first, stop):
+    """RowGroups rows by more columns of a left side."""
+    for i in range(first, stop):
+        groups.filled[i + 1], groups.count[i + 1] = refine(
+            groups.members[i, : groups.filled[i]], groups.ends[i, : groups.count[i]],
+            rows.by_column[left[i]], rows.count, groups.members[i + 1], groups.ends[i + 1],
+        )  # fmt: skip
+
+
+@part
+def open_rights(level, left, known, open_):
+    """The right sides that smaller left sides determine, and those that are to be tested; returns whether there are
+    any."""
+    known[:] = np.uint64(0)
+    for out in range(left.shape[0]):
+        rank = rank_of(left, left.shape[0], out, level.choose)
+        for w in range(known.shape[0]):
+            known[w] |= level.before[rank, w]
+    for w in range(open_.shape[0]):
+        open_[w] = level.wanted[w] & ~known[w]
+    for i in range(left.shape[0]):
+        open_[left[i] >> 6] &= ~bit_of(left[i])
+    return open_.any()
+
+
 @kernel
 def test_left_sides(rows, level, prefixes, sets, rights, progress):
     """Tests the left sides that consist of a prefix and one more column behind it, and lists those that determine right
     sides which no smaller left side determines: sets[i, place] and rights[i, word]. `progress` has the number of
     prefixes that are done and of left sides that are listed; ends before a prefix that might not find room.
     O(rows of the groups of the prefix) for each left side, less if smaller ones determine everything."""
-    columns, total = rows.by_row.shape[1], rows.by_row.shape[0]
-    size = prefixes.shape[1] + 1
-    words = level.wanted.shape[0]
-    key_word, key_bit = columns >> 6, bit_of(columns)
-    members = np.empty((size + 1, total), np.int32)
-    ends = np.empty((size + 1, total // 2 + 1), np.int32)
-    filled, groups = np.zeros(size + 1, np.int64), np.zeros(size + 1, np.int64)
-    for i in range(total):
-        members[0, i] = i
-    ends[0, 0], filled[0], groups[0] = total, total, 1
-    left, open_ = np.empty(size, np.int64), np.empty(words, np.uint64)
-    known = np.empty(words, np.uint64)
-    ready = 0  # places of the prefix before, whose groups can be used again
-    while progress[0] < prefixes.shape[0]:
-        p = progress[0]
-        last = prefixes[p, size - 2] if size > 1 else -1
-        if progress[1] + columns > sets.shape[0]:
-            return
-        if p > 0:
-            same = 0
-            while same < size - 1 and prefixes[p, same] == prefixes[p - 1, same]:
-                same += 1
-            ready = min(ready, same)
-        for i in range(size - 1):
-            left[i] = prefixes[p, i]
-        for column in range(last + 1, columns):
+    columns, size = rows.by_row.shape[1], prefixes.shape[1] + 1
+    groups = no_groups(rows.by_row.shape[0], size)
+    left, open_, known = np.empty(size, np.int64), np.empty_like(level.wanted), np.empty_like(level.wanted)
+    ready = 0  # columns of the last prefix by which rows are grouped
+    while progress[0] < prefixes.shape[0] and progress[1] + columns <= sets.shape[0]:
+        prefix = prefixes[progress[0]]
+        same = 0
+        while same < ready and prefix[same] == left[same]:
+            same += 1
+        ready = same
+        left[: size - 1] = prefix
+        for column in range(prefix[size - 2] + 1 if size > 1 else 0, columns):
             left[size - 1] = column
-            known[:] = np.uint64(0)
-            for out in range(size):
-                rank = rank_of(left, size, out, level.choose)
-                for w in range(words):
-                    known[w] |= level.before[rank, w]
-            is_open = False
-            for w in range(words):
-                open_[w] = level.wanted[w] & ~known[w]
-            for i in range(size):
-                open_[left[i] >> 6] &= ~bit_of(left[i])
-            for w in range(words):
-                is_open = is_open or open_[w] != 0
-            if is_open:
-                while ready < size - 1:
-                    c = left[ready]
-                    filled[ready + 1], groups[ready + 1] = refine(
-                        members[ready, : filled[ready]], ends[ready, : groups[ready]], rows.by_column[c],
-                        rows.count, members[ready + 1], ends[ready + 1],
-                    )  # fmt: skip
-                    ready += 1
-                filled[size], groups[size] = refine(
-                    members[size - 1, : filled[size - 1]], ends[size - 1, : groups[size - 1]],
-                    rows.by_column[column], rows.count, members[size], ends[size],
-                )  # fmt: skip
-                if groups[size]:
-                    open_[key_word] &= ~key_bit
-                    test_rights(rows, members[size, : filled[size]], ends[size, : groups[size]], open_)
-                found = False
-                for w in range(words):
-                    found = found or open_[w] != 0
-                    known[w] |= open_[w]
-                if found:
-                    at = progress[1]
-                    for i in range(size):
-                        sets[at, i] = left[i]
-                    for w in range(words):
-                        rights[at, w] = open_[w]
+            if open_rights(level, left, known, open_):
+                group(rows, groups, left, ready, size)
+                ready = size - 1
+                if groups.count[size]:
+                    open_[columns >> 6] &= ~bit_of(columns)
+                    members = groups.members[size, : groups.filled[size]]
+                    test_rights(rows, members, groups.ends[size, : groups.count[size]], open_)
+                if open_.any():
+                    sets[progress[1]], rights[progress[1]] = left, open_
                     progress[1] += 1
+                known |= open_
             if level.after.shape[0]:
-                rank = rank_of(left, size, -1, level.choose)
-                for w in range(words):
-                    level.after[rank, w] = known[w]
+                level.after[rank_of(left, size, -1, level.choose)] = known
         progress[0] += 1

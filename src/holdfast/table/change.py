@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from holdfast.arrays import Positions
+from holdfast.arrays import Positions, numpy_of
 from holdfast.errors import HoldfastError, Location, ReadError, SchemaError, cell, shown
 from holdfast.table.options import TableOptions
 from holdfast.table.read import JSON_NAMES, LONE_NAME, RowsSource, Source, read, read_json_texts
@@ -190,7 +190,7 @@ def _rows_by_batch(source: Source, table: pa.Table, batch: str | None) -> Iterat
     codes = names.combine_chunks().dictionary_encode()
     if codes.null_count:
         raise ReadError(f"{source.place.row(int(pc.index(names.is_null(), True).as_py()))}: the {BATCH} is empty")
-    indices = codes.indices.to_numpy()
+    indices = numpy_of(codes.indices)
     starts = np.flatnonzero(np.diff(indices, prepend=-1))
     if len(np.unique(indices[starts])) < len(starts):
         raise ReadError(f"{source.place.source}: the rows of a {BATCH} must stand together")
@@ -207,7 +207,7 @@ def _rows_by_table(place: Location, table: pa.Table, rows: Positions) -> Iterato
     if codes.null_count:
         raise ReadError(f"{place.row(int(rows[pc.index(codes.is_null(), True).as_py()]))}: the {TABLE} is empty")
     for i, name in enumerate(codes.dictionary.to_pylist()):
-        yield name, np.flatnonzero(codes.indices.to_numpy(zero_copy_only=False) == i)
+        yield name, np.flatnonzero(numpy_of(codes.indices) == i)
 
 
 def _feed(source: Source, table: str | None, rows: Positions) -> Feed:
@@ -228,7 +228,7 @@ def _types(place: Location, values: pa.ChunkedArray, rows: Positions) -> npt.NDA
             f"{place.row(int(rows[at]))}: {cell(values[at].as_py())} is not a {CHANGE_TYPE}; "
             f"one of {', '.join(CHANGE_TYPES)} is expected"
         )
-    return np.asarray(types.to_numpy().astype(np.int8))
+    return np.asarray(numpy_of(types).astype(np.int8))
 
 
 def _require_pairs(place: Location, types: npt.NDArray[np.int8], rows: Positions) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from holdfast.arrays import Arrays
+from holdfast.arrays import Arrays, numpy_of
 from holdfast.errors import HoldfastError
 from holdfast.kernels.text_dictionary import encode_strings, move_slots, rebuild_slots
 
@@ -187,5 +187,5 @@ def _buffers(
     offsets = offsets[strings.offset : strings.offset + len(strings) + 1].astype(np.int64)
     data = np.frombuffer(data_buffer or b"", dtype=np.uint8)
     data.flags.writeable = False  # one compiled signature, whether or not the buffers are writable
-    valid = strings.is_valid().to_numpy(zero_copy_only=False) if strings.null_count else _NO_MASK
+    valid = numpy_of(strings.is_valid()) if strings.null_count else _NO_MASK
     return data, offsets, valid

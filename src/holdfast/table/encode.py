@@ -21,6 +21,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from holdfast.arrays import numpy_of
 from holdfast.errors import Location, ValueRefused, shown
 from holdfast.table.dictionary import NULL, Codes, TextDictionary
 from holdfast.table.encoders import encode_nulls, encode_text, encoder_of
@@ -133,7 +134,7 @@ def without_runs(values: pa.ChunkedArray) -> pa.ChunkedArray:
     chunks = []
     for chunk in values.chunks:
         rows = np.arange(chunk.offset, chunk.offset + len(chunk))
-        ends = np.asarray(chunk.run_ends.to_numpy(zero_copy_only=False))
+        ends = numpy_of(chunk.run_ends)
         chunks.append(chunk.values.take(pa.array(np.searchsorted(ends, rows, side="right"))))
     return pa.chunked_array(chunks, values.type.value_type)
 

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from holdfast.arrays import Flags
+from holdfast.arrays import Flags, numpy_of
 from holdfast.errors import SchemaError, shown
 from holdfast.table.dictionary import NULL, Codes, TextDictionary
 from holdfast.table.floats import float_codes
@@ -193,13 +193,13 @@ _ENCODERS: dict[Kind, tuple[tuple[Callable[[pa.DataType], bool], Encoder], ...]]
 
 
 def _nulls(values: pa.Array) -> Flags:
-    return values.is_null().to_numpy(zero_copy_only=False) if values.null_count else np.zeros(len(values), dtype=bool)
+    return numpy_of(values.is_null()) if values.null_count else np.zeros(len(values), dtype=bool)
 
 
 def _filled(values: pa.Array, default: object) -> npt.NDArray[Any]:
     """The values with nulls replaced."""
     filled = values.fill_null(default) if values.null_count else values
-    return np.asarray(filled.to_numpy(zero_copy_only=False))
+    return numpy_of(filled)
 
 
 def _refusing(codes: Codes, null: Flags, bad: Flags, reason: str) -> tuple[Codes, Refusals]:

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from holdfast.arrays import Floats, Positions
+from holdfast.arrays import Floats, Positions, numpy_of
 from holdfast.table.dictionary import NULL, Codes
 from holdfast.table.floats import float_values
 from holdfast.table.schema import Refusals
@@ -50,7 +50,7 @@ def rounded(texts: pa.Array, codes: Codes) -> Refusals:
     digits are tested one by one.
     """
     values = float_values(np.where(codes == NULL, 0, codes))
-    long = np.asarray(pc.utf8_length(texts).to_numpy(zero_copy_only=False)) > _SAFE_DIGITS
+    long = numpy_of(pc.utf8_length(texts)) > _SAFE_DIGITS
     places = np.flatnonzero((codes != NULL) & (long | ((values != 0) & (np.abs(values) < _SMALLEST_NORMAL))))
     if not len(places):
         return {}
@@ -60,7 +60,7 @@ def rounded(texts: pa.Array, codes: Codes) -> Refusals:
 
 def _without_round_trip(texts: pa.Array, places: Positions, values: Floats) -> list[int]:
     """The places of texts that do not survive a round trip. Texts that Arrow writes identically do."""
-    differs = np.flatnonzero(pc.not_equal(pa.array(values).cast(pa.string()), texts).to_numpy(zero_copy_only=False))
+    differs = np.flatnonzero(numpy_of(pc.not_equal(pa.array(values).cast(pa.string()), texts)))
     suspects = (places[differs].tolist(), texts.take(pa.array(differs)).to_pylist(), values[differs].tolist())
     return [place for place, text, value in zip(*suspects, strict=True) if not round_trips(text, value)]
 

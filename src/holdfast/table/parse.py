@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from holdfast.arrays import numpy_of
 from holdfast.table.dictionary import NULL, Codes
 from holdfast.table.exact_floats import rounded
 from holdfast.table.floats import float_codes
@@ -49,7 +50,7 @@ def parse_strings(
     distinct = encoded.chunk(0).dictionary if encoded.num_chunks else pa.array([], strings.type)
     codes, refusals = _parse_distinct(column, distinct, rounding)
     codes = np.append(codes, NULL)
-    indices = [chunk.indices.fill_null(len(distinct)).to_numpy(zero_copy_only=False) for chunk in encoded.chunks]
+    indices = [numpy_of(chunk.indices.fill_null(len(distinct))) for chunk in encoded.chunks]
     places = np.concatenate([*indices, np.zeros(0, np.int32)])
     refused_rows = np.flatnonzero(np.isin(places, list(refusals))) if refusals else ()
     return codes[places], {int(row): refusals[int(places[row])] for row in refused_rows}
@@ -179,7 +180,7 @@ def _fast(column: Column, texts: pa.Array) -> Codes | None:
 def _fast_integers(_: Column, texts: pa.Array) -> Codes | None:
     if _longest(texts) > _SAFE_DIGITS:
         return None
-    return np.asarray(texts.cast(pa.int64()).to_numpy(zero_copy_only=False))
+    return numpy_of(texts.cast(pa.int64()))
 
 
 def _fast_decimals(column: Column, texts: pa.Array) -> Codes | None:
@@ -192,23 +193,23 @@ def _fast_decimals(column: Column, texts: pa.Array) -> Codes | None:
 
 
 def _fast_floats(_: Column, texts: pa.Array) -> Codes | None:
-    values = texts.cast(pa.float64()).to_numpy(zero_copy_only=False)
+    values = numpy_of(texts.cast(pa.float64()))
     extreme = texts.filter(pa.array((values == 0) | np.isinf(values)))
     return None if any(_has_nonzero_digit(text) for text in extreme.to_pylist()) else float_codes(values)
 
 
 def _fast_booleans(_: Column, texts: pa.Array) -> Codes | None:
-    return np.asarray(pc.equal(pc.utf8_lower(texts), "true").to_numpy(zero_copy_only=False)).astype(np.int64)
+    return numpy_of(pc.equal(pc.utf8_lower(texts), "true")).astype(np.int64)
 
 
 def _fast_dates(_: Column, texts: pa.Array) -> Codes | None:
-    return np.asarray(texts.cast(pa.date32()).view(pa.int32()).to_numpy(zero_copy_only=False)).astype(np.int64)
+    return numpy_of(texts.cast(pa.date32()).view(pa.int32())).astype(np.int64)
 
 
 def _fast_timestamps(_: Column, texts: pa.Array) -> Codes | None:
     for type_ in (pa.timestamp("us"), pa.timestamp("us", tz="UTC")):
         try:
-            return np.asarray(texts.cast(type_).view(pa.int64()).to_numpy(zero_copy_only=False))
+            return numpy_of(texts.cast(type_).view(pa.int64()))
         except pa.ArrowInvalid:
             continue
     return None

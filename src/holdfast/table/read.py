@@ -6,7 +6,6 @@ Frames are recognised by their methods, so that no library is imported that the 
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -23,6 +22,7 @@ from holdfast.table.json_numbers import Rounded, rounded_numbers
 from holdfast.table.kind import Kind
 from holdfast.table.parse import decimal_scale, infer_column
 from holdfast.table.read_csv import read_csv
+from holdfast.table.read_parquet import read_parquet
 from holdfast.table.schema import (
     Column,
     Schema,
@@ -35,7 +35,6 @@ from holdfast.table.schema import (
 )
 
 LONE_NAME = "data"  # of a single table without a name
-_MAX_REPEATED_TEXT_BYTES = 2  # per value: Parquet text this small repeats few values
 JSON_NAMES = (".json", ".jsonl", ".ndjson")
 
 
@@ -186,7 +185,7 @@ def _read_path(path: Path, name: str) -> Source:
     if reader is None and not path.is_dir():
         raise ReadError(f"{path}: the name does not end in one of {', '.join(_READERS)}")
     try:
-        table = (reader or _read_parquet)(path)
+        table = (reader or read_parquet)(path)
     except (OSError, UnicodeDecodeError) as error:  # some are Arrow's own
         raise ReadError(f"{path}: cannot be read: {detail(error)}") from error
     except (pa.ArrowException, OverflowError, RecursionError, MemoryError, ValueError) as error:
@@ -198,12 +197,13 @@ def _read_path(path: Path, name: str) -> Source:
 
 
 def _read_json_lines(path: Path) -> pa.Table:
+    import pyarrow.json as arrow_json
 
     block = max(path.stat().st_size, 1) + 1
     if block > 2**31 - 1:
         raise ReadError(f"{path}: JSON lines files of 2 GiB and more cannot be read; split the file or use Parquet")
     require_shallow(path)
-    return pa.json.read_json(path, pa.json.ReadOptions(block_size=block))
+    return arrow_json.read_json(path, arrow_json.ReadOptions(block_size=block))
 
 
 def read_json_texts(path: Path) -> Source:
@@ -247,31 +247,14 @@ def _json_column(path: Path, name: str, values: list[Any]) -> pa.Array:
 
 
 def _read_feather(path: Path) -> pa.Table:
+    from pyarrow import feather
 
-    return pa.feather.read_table(path)
-
-
-def _read_parquet(path: Path) -> pa.Table:
-    """A Parquet file or directory. Text columns that repeat few values stay dictionary-encoded.
-
-    `pre_buffer` serves object stores; for local files, filling the buffer would cost as much as decoding.
-    """
-
-    if path.is_dir():
-        return pa.parquet.read_table(path)
-    metadata = pa.parquet.read_metadata(path)
-    sizes: Counter[str] = Counter()
-    for group in map(metadata.row_group, range(metadata.num_row_groups)):
-        for chunk in map(group.column, range(group.num_columns)):
-            sizes[chunk.path_in_schema] += chunk.total_uncompressed_size
-    texts = [f.name for f in metadata.schema.to_arrow_schema() if is_string(f.type)]
-    repeated = [name for name in texts if sizes[name] <= _MAX_REPEATED_TEXT_BYTES * metadata.num_rows]
-    return pa.parquet.read_table(path, pre_buffer=False, read_dictionary=repeated)
+    return feather.read_table(path)
 
 
 _READERS = {
     ".csv": read_csv,
-    ".parquet": _read_parquet,
+    ".parquet": read_parquet,
     ".arrow": _read_feather,
     ".feather": _read_feather,
     ".ipc": _read_feather,

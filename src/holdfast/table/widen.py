@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from holdfast.arrays import numpy_of
 from holdfast.table.dictionary import NULL, Codes
 from holdfast.table.encode import plain
 from holdfast.table.kind import Kind
@@ -132,14 +133,14 @@ def _in_floats(values: pa.ChunkedArray, scale: int) -> set[Fraction] | None:
     """A float m / 2^k in lowest terms has k decimal places."""
     has_more_places = False
     for chunk in values.chunks:
-        floats = chunk.drop_null().to_numpy(zero_copy_only=False).astype(np.float64)
+        floats = numpy_of(chunk.drop_null()).astype(np.float64)
         floats = floats[np.abs(floats) < 2.0**64]
         has_more_places |= bool((np.ldexp(floats, scale) != np.floor(np.ldexp(floats, scale))).any())
     if not has_more_places:
         return None
     numbers: set[Fraction] = set()
     for chunk in values.chunks:
-        floats = np.unique(chunk.drop_null().to_numpy(zero_copy_only=False).astype(np.float64))
+        floats = np.unique(numpy_of(chunk.drop_null()).astype(np.float64))
         numbers.update(map(Fraction, floats[np.abs(floats) < 2.0**64].tolist()))
     return numbers
 

@@ -79,6 +79,14 @@ class CollapsedRules:
         is_new = numbers[len(others) :] > last
         return replace(rules, lefts=rules.lefts[is_new], rights=rules.rights[is_new])
 
+    def joined(self, other: CollapsedRules) -> CollapsedRules:
+        """The rules of both, each once."""
+        parts = common_parts(self.classes, other.classes)
+        one, two = self.refined(parts), other.refined(parts)
+        both = CollapsedRules(parts, np.concatenate([one.lefts, two.lefts]), np.concatenate([one.rights, two.rights]))
+        rows, _ = numbered(both._rows())
+        return replace(both, lefts=rows[:, :-1], rights=rows[:, -1].astype(np.int64))
+
     def _rows(self) -> Masks:
         return np.concatenate([self.lefts, self.rights[:, None].astype(np.uint64)], axis=1)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -35,9 +36,15 @@ class FdMaintainer(TableMaintainer[TableFds]):
         executor: Executor | None = None,
         *,
         most_pairs: float = MAX_AGREE_SET_PAIRS,
+        static: bool = False,
     ) -> None:
-        super().__init__(table, options.of_one_table, TableFds(len(schema), options, executor, most_pairs=most_pairs))
+        fds = TableFds(len(schema), options, executor, most_pairs=most_pairs, static=static)
+        super().__init__(table, options.of_one_table, fds)
         self._schema = schema
+
+    @property
+    def complete_up_to(self) -> Mapping[str, int]:
+        return self._kept.complete_up_to
 
     def _updated(self, change: RowChange, budget: Budget | None) -> RuleChange:
         before = self._kept.collapsed()

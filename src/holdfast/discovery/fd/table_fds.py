@@ -1,7 +1,8 @@
 """The keys and FDs of one table under change.
 
 Three strategies (decision 0008): counted agree-sets of all pairs; beyond `most_pairs`, agree-sets with a witness each,
-for rules that hold exactly; and rows grouped by columns, for rules that nearly hold.
+for rules that hold exactly; and rows grouped by columns, for rules that nearly hold. If rows do not change, small rules
+are found first, by size, and larger ones where agree-sets are too many.
 """
 
 from __future__ import annotations
@@ -15,21 +16,25 @@ from holdfast.discovery.fd.agree_sets import AgreeSets
 from holdfast.discovery.fd.approximate import ApproximateFds
 from holdfast.discovery.fd.collapsed import CollapsedRules
 from holdfast.discovery.fd.exact import FdRules
+from holdfast.discovery.fd.levels import RulesBySize
 from holdfast.discovery.fd.oracle import Oracle
 from holdfast.discovery.fd.witnessed import WitnessedAgreeSets
 from holdfast.discovery.pair_sets import Tally
 from holdfast.discovery.search_options import SearchOptions
-from holdfast.discovery.witness.partitions import DEFAULT_MEMORY
-from holdfast.executors.executor import Executor
+from holdfast.discovery.witness.partitions import DEFAULT_MEMORY, Partitions
+from holdfast.executors.executor import Cancelled, Executor
 from holdfast.executors.threads import ThreadExecutor
 from holdfast.table.dictionary import Codes
 from holdfast.table.row_change import RowChange
 
 MAX_AGREE_SET_PAIRS = 1e9  # pairs of a change that are counted at most: 45,000 rows from nothing
+_SMALL = 2  # columns of rules that are found by size first
+_NARROW, _FEW_CELLS = 24, 5_000_000  # columns and cells with which agree-sets take less than a second
+_LEAST_SECONDS = 0.5  # for agree-sets, where larger rules by size would take less
 
 
 class TableFds:
-    """The rules of one table. Its facts are the agree-sets.
+    """The rules of one table. Its facts are the agree-sets. `static`: there is only one change, from nothing.
 
     >>> table = TableFds(2, SearchOptions(("key", "fd")))
     >>> no_rows = np.arange(0), np.zeros((2, 0), np.int64)
@@ -46,6 +51,7 @@ class TableFds:
         *,
         most_pairs: float = MAX_AGREE_SET_PAIRS,
         memory: int = DEFAULT_MEMORY,
+        static: bool = False,
     ) -> None:
         self.columns, self.options, self._most_pairs, self._memory = columns, options, most_pairs, memory
         self._executor = executor or ThreadExecutor()
@@ -56,6 +62,8 @@ class TableFds:
         self._exact = FdRules(columns, options.sizes, options.of_one_table) if not options.max_error else None
         self._near = ApproximateFds(columns, options.sizes, options.of_one_table) if options.max_error else None
         self._oracle: Oracle | None = None
+        self._is_static = static
+        self._by_size: RulesBySize | None = None
         # agree-sets that the last change added and removed, with a pair each
         self.added = self.removed = Tally.nothing(AgreeSets(columns, options.nulls).width)
 
@@ -73,9 +81,46 @@ class TableFds:
             return f"{len(self.counted):,} agree-sets of all pairs"
         return self.witnessed.strategy if self.witnessed is not None else "rows grouped by columns"
 
+    @property
+    def complete_up_to(self) -> dict[str, int]:
+        """The size up to which all rules of a kind are known, for kinds that are `unfinished`."""
+        return {} if self._by_size is None else dict.fromkeys(self._by_size.unfinished, self._by_size.done)
+
     def update(self, change: RowChange, budget: Budget | None = None) -> dict[str, Array]:
         """Updates facts and rules to the rows after a change. Returns the facts that were added, for `merge`
         elsewhere."""
+        if self._is_static and self._exact is not None and change.rows_after > 1:
+            self._find(change, budget or Budget())
+            return {}
+        return self._update(change, budget)
+
+    def _find(self, change: RowChange, budget: Budget) -> None:
+        """Finds small rules by size, if there are many columns or cells; then all others by agree-sets, in the time
+        that they would take by size; and if agree-sets are too many for that, by size."""
+        limits = {kind: self.options.sizes[kind] for kind in self.options.of_one_table}
+        most = max(self.columns if limit is None else min(limit, self.columns) for limit in limits.values())
+        if most > _SMALL and self.columns <= _NARROW and self.columns * change.rows_after <= _FEW_CELLS:
+            self._update(change, budget)
+            return
+        partitions = Partitions.of_codes(change.added_codes, self.options.nulls, self._memory)
+        by_size = self._by_size = RulesBySize(partitions, limits)
+        by_size.search(_SMALL, budget)
+        if by_size.is_done:
+            return
+        left = budget.left()
+        limit = max(_LEAST_SECONDS, by_size.seconds_left())
+        agreeing, exact = budget.at_most(limit if left is None else min(limit, left / 2)), self._exact
+        assert exact is not None
+        try:
+            self._update(change, agreeing)
+        except Cancelled:  # before anything was proven
+            exact.keep({}, agreeing)
+        if exact.unfinished:
+            by_size.search(by_size.largest, budget)
+        else:
+            self._by_size = None
+
+    def _update(self, change: RowChange, budget: Budget | None) -> dict[str, Array]:
         delta = self._update_facts(change, budget)
         budget = budget or Budget()
         if self._near is not None:
@@ -148,6 +193,8 @@ class TableFds:
     @property
     def unfinished(self) -> dict[str, str]:
         """The kinds whose search a budget ended, and why."""
+        if self._by_size is not None:
+            return dict.fromkeys(self._by_size.unfinished, self._by_size.ended)
         rules = self._exact if self._near is None else self._near
         return {} if rules is None else rules.unfinished
 
@@ -155,7 +202,10 @@ class TableFds:
         """The rules that hold, over classes of equivalent columns."""
         rules = self._exact if self._near is None else self._near
         assert rules is not None
-        return rules.collapsed()
+        found = rules.collapsed()
+        if self._by_size is None:
+            return found
+        return self._by_size.with_larger(found)
 
     def errors(self, rules: CollapsedRules) -> npt.NDArray[np.float64] | None:
         """The errors of rules on the current rows; None if only exact rules are searched."""

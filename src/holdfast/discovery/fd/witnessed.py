@@ -128,10 +128,11 @@ class WitnessedAgreeSets:
     def _sets_of(self, codes: Codes, places: Numbers) -> Masks:
         """The sets of pairs of rows, by position."""
         out = np.empty((len(places), self._pairs_of.width), np.uint64)
-        rows, where = np.unique(places, return_inverse=True)
-        some = as_compiled(codes[:, rows])
-        near = np.ascontiguousarray(where.reshape(places.shape), np.int64)
-        sets_of_pairs(some, known_columns(some, self.nulls), near, self.nulls == "sql", out)
+        if 2 * places.size < codes.shape[1]:
+            rows, where = np.unique(places, return_inverse=True)
+            codes, places = codes[:, rows], where.reshape(places.shape)
+        codes, places = as_compiled(codes), np.ascontiguousarray(places, np.int64)
+        sets_of_pairs(codes, known_columns(codes, self.nulls), places, self.nulls == "sql", out)
         return out
 
     def _prove(

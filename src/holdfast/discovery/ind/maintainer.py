@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from holdfast.arrays import Arrays
@@ -25,6 +27,10 @@ class _OfAllTables:
 
     @property
     def added_facts(self) -> Arrays:
+        return {}
+
+    @property
+    def complete_up_to(self) -> Mapping[str, int]:
         return {}
 
     def __init__(self) -> None:
