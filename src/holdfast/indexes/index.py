@@ -12,7 +12,6 @@ from holdfast.arrays import Flags
 from holdfast.indexes.pairs import Ids, Pairs
 from holdfast.indexes.plan import Group, Side
 from holdfast.indexes.rowtest import rows_that_satisfy
-from holdfast.rules.rule import as_dc
 from holdfast.table.dictionary import Codes, TextDictionary
 
 Counts = npt.NDArray[np.int64]
@@ -90,5 +89,5 @@ def members(group: Group, side: Side, codes: Codes, dictionary: TextDictionary) 
 def violate_with_themselves(group: Group, rule: int, codes: Codes, dictionary: TextDictionary) -> Flags:
     """Rows that would violate the rule if a row could be its own partner."""
     compiled = group.rules[rule]
-    violates = rows_that_satisfy(as_dc(compiled.rule).written, group.schema, codes, dictionary, compiled.nulls)  # type: ignore[arg-type]
+    violates = rows_that_satisfy(compiled.predicates, group.schema, codes, dictionary, compiled.nulls)
     return violates & rows_that_satisfy(compiled.t.where, group.schema, codes, dictionary, "sql")

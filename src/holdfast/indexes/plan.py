@@ -65,6 +65,11 @@ class PairRule:
     nulls: str
     symmetric: bool
 
+    @cached_property
+    def predicates(self) -> frozenset[Predicate]:
+        """All that a violating pair satisfies."""
+        return as_dc(self.rule).written  # type: ignore[arg-type]
+
     @property
     def shape(self) -> tuple[Side, Side, str]:
         """Rules of equal shape share an index."""

@@ -142,6 +142,8 @@ class Planner:
 
     def _by_value(self, events: RowEvents) -> tuple[Effect, Reasons]:
         """The effect by value: equal inserts and deletes cancel; the other deletes take the youngest equal rows."""
+        if (events.sign > 0).all() and not (events.partner >= 0).any():
+            return Effect(RowDelta.of_inserts(events.codes)), {}
         group = groups(events.codes, self.rows.identity)
         has_updates = (events.partner >= 0).any()
         taken, given = follow_updates(events, group) if has_updates else cancel_equal(events, group)

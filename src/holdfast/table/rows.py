@@ -25,7 +25,8 @@ def _arrays(width: int, room: int) -> tuple[Codes, Ids, npt.NDArray[np.bool_]]:
 class Rows:
     """The live rows in order of arrival. An id is never reused; an update keeps it.
 
-    `_codes[column, slot]` is append-only; deleted slots are marked, and compacted once they are the majority.
+    `_codes[column, slot]` is append-only; deleted slots are marked, and compacted once they are the majority. Inserted
+    rows enter the key map when it is asked: rows that never change do not need it.
     """
 
     def __init__(self, schema: Schema, key: Sequence[str] = ()) -> None:
@@ -34,9 +35,18 @@ class Rows:
         columns = schema.positions(key) if key else list(range(len(schema)))
         self._keys = KeyMap(np.array(columns, dtype=np.int64))
         self._codes, self._ids, self._live = _arrays(len(schema), _MIN_ROOM)
-        self._slots = 0
+        self._slots = self._mapped = 0  # slots, and those of them that were in the key map
         self._count = 0
         self.next_id = 0
+
+    @property
+    def _map(self) -> KeyMap:
+        """The key map, with all rows."""
+        if self._mapped < self._slots:
+            new = np.arange(self._mapped, self._slots)
+            self._keys.add(self._codes, new[self._live[new]])
+            self._mapped = self._slots
+        return self._keys
 
     def __len__(self) -> int:
         return self._count
@@ -65,15 +75,15 @@ class Rows:
 
     def find(self, wanted: Codes) -> Ids:
         """For each wanted row, the id of the youngest row with the same key (or value), or -1."""
-        return self._ids_at(self._keys.find(self._codes, wanted))
+        return self._ids_at(self._map.find(self._codes, wanted))
 
     def can_enter(self, codes: Codes) -> bool:
         """Whether a few rows can be inserted: no key is null or a duplicate."""
-        return not self.key or self._keys.are_new(self._codes, codes)
+        return not self.key or self._map.are_new(self._codes, codes)
 
     def take(self, wanted: Codes) -> Ids:
         """A different row id for each wanted row, youngest first among equal rows, or -1. Nothing is removed."""
-        return self._ids_at(self._keys.take(self._codes, wanted))
+        return self._ids_at(self._map.take(self._codes, wanted))
 
     def _ids_at(self, slots: Ids) -> Ids:
         return np.where(slots >= 0, self._ids[np.maximum(slots, 0)], -1)
@@ -93,12 +103,12 @@ class Rows:
             self._compact()
 
     def _delete(self, slots: Ids) -> None:
-        self._keys.remove(self._codes, slots)
+        self._map.remove(self._codes, slots)
         self._live[slots] = False
         self._count -= len(slots)
 
     def _update(self, slots: Ids, codes: Codes) -> None:
-        self._keys.remove(self._codes, slots)
+        self._map.remove(self._codes, slots)
         self._codes[:, slots] = codes
         self._keys.add(self._codes, slots)
 
@@ -110,7 +120,6 @@ class Rows:
         self._ids[first:last] = np.arange(self.next_id, self.next_id + count)
         self._live[first:last] = True
         self._slots, self._count, self.next_id = last, self._count + count, self.next_id + count
-        self._keys.add(self._codes, np.arange(first, last))
 
     def _reserve(self, slots: int) -> None:
         room = len(self._ids)
@@ -130,8 +139,7 @@ class Rows:
         self._codes, self._ids, self._live = _arrays(len(self.schema), room)
         self._codes[:, :count], self._ids[:count], self._live[:count] = codes, ids, True
         self._slots = self._count = count
-        self._keys = KeyMap(self._keys.columns)
-        self._keys.add(self._codes, np.arange(count))
+        self._keys, self._mapped = KeyMap(self._keys.columns), 0
 
     def to_arrays(self) -> dict[str, npt.NDArray[np.generic]]:
         return {"codes": self.codes(), "ids": self.ids(), "next_id": np.array([self.next_id], np.int64)}
@@ -178,4 +186,4 @@ class Rows:
         assert len(live) == self._count
         assert (np.diff(self._ids[: self._slots]) > 0).all()
         assert self._slots == 0 or self._ids[self._slots - 1] < self.next_id
-        self._keys._check(self._codes, live)
+        self._map._check(self._codes, live)

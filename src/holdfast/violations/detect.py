@@ -226,15 +226,16 @@ class Detector:
             yield Pairs(ids[self._violate(item, self._table[number], rows.codes())][:limit])
             return
         index, place = self._index_of(number)
-        most = index.asked_at_once
-        step, left = most if limit is None else max(index.least_asked, min(most, limit)), limit
+        most, left = index.asked_at_once, self.counts[number]
+        step = most if limit is None else max(index.least_asked, min(most, limit))
+        left = left if limit is None else min(left, limit)
         for start in range(0, len(ids), step):
+            if not left:
+                return
             part = ids[start : start + step]
             found = index.partners(part, rows.codes_of(part), place)[0].ordered().first(left)
-            left = None if left is None else left - len(found)
+            left -= len(found)
             yield found
-            if left == 0:
-                return
 
     def _index_of(self, number: int) -> tuple[Index, int]:
         """The index of a pair rule, and the rule's position among those that share it."""
