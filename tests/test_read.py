@@ -13,13 +13,14 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute
+import pyarrow.csv
 import pyarrow.feather
 import pyarrow.parquet
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from holdfast import Change, HoldfastError, Rulebook, discover
+from holdfast import Change, HoldfastError, Rulebook, RuleEntry, check, discover
 from holdfast.table.change import read_feed
 from holdfast.table.dictionary import TextDictionary
 from holdfast.table.encode import encode_table
@@ -141,6 +142,32 @@ def test_tables_are_named_by_their_file(tmp_path):
     assert list(read_all(tmp_path / "orders.csv")) == ["orders"]
     assert list(read_all({"x": tmp_path / "orders.csv"})) == ["x"]
     assert read(FRAME).name == "data"
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet", ".jsonl"])
+def test_a_check_reads_only_what_it_needs(tmp_path, suffix):
+    """Columns of rules, filters, keys and types; a misspelt column is compared with all names."""
+    columns = {"id": [1, 2], "zip": ["a", "a"], "city": ["x", "y"], "note": ["p", None], "kind": [1, 2]}
+    table, path = pa.table(columns), tmp_path / f"people{suffix}"
+    if suffix == ".csv":
+        pa.csv.write_csv(table, path)
+    elif suffix == ".parquet":
+        pa.parquet.write_table(table, path)
+    else:
+        path.write_text("".join(json.dumps(row) + "\n" for row in table.to_pylist()))
+    filtered = RuleEntry.model_validate({"id": "r", "rule": "zip -> city", "filter": "t.kind < 9"})
+    for data, rules, options, names in [
+        (path, ["zip -> city"], {}, ("zip", "city")),
+        (path, ["zip -> city"], {"key": "id"}, ("id", "zip", "city")),
+        (path, [filtered], {"types": {"note": "text"}}, ("zip", "city", "note", "kind")),
+        ({"a": path, "b": path}, ["a.zip in b.city", "b: key(id)"], {}, ("zip",)),
+        (path, ["key(zip)"], {"columns": ["zip", "note"]}, ("zip", "note")),
+    ]:
+        found = check(data, rules, **options)
+        assert next(iter(found.book.schemas.values())).names == names
+        assert found.count(rules[0].id if isinstance(rules[0], RuleEntry) else rules[0]) == 2
+    with pytest.raises(HoldfastError, match=r"'notes'.*'note'"):
+        check(path, ["zip -> notes"])
 
 
 # --- things that are unusual and fine -------------------------------------------------------------------------

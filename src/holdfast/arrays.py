@@ -59,10 +59,12 @@ def numpy_of(values: pa.Array | pa.ChunkedArray) -> npt.NDArray[Any]:
 
     >>> numpy_of(pa.array([1, 2, 3]).slice(1)).tolist(), numpy_of(pa.array([True, False])).tolist()
     ([2, 3], [True, False])
+    >>> numpy_of(pa.chunked_array([], pa.int64())).tolist()
+    []
     """
-    if isinstance(values, pa.ChunkedArray):
+    if isinstance(values, pa.ChunkedArray) and values.num_chunks:
         chunks = [numpy_of(chunk) for chunk in values.chunks]
-        return np.concatenate(chunks) if len(chunks) != 1 else chunks[0]
+        return np.concatenate(chunks) if len(chunks) > 1 else chunks[0]
     if not len(values):
         return np.empty(0, values.type.to_pandas_dtype())
     buffer, begin, end = values.buffers()[-1], values.offset, values.offset + len(values)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Unpack
 
 import pyarrow as pa
@@ -9,10 +10,12 @@ import pyarrow as pa
 from holdfast.html_table import html_table
 from holdfast.places import is_for_spark
 from holdfast.rulebook import Rulebook
-from holdfast.rules.rule import Rule
-from holdfast.rules.rulefile import RuleEntry, Rules, entries_of
+from holdfast.rules.bind import require_policy
+from holdfast.rules.rule import Ind, Rule, as_dc
+from holdfast.rules.rulefile import RuleEntry, Rules, as_entry, entries_of
 from holdfast.rules.sentence import standing
 from holdfast.table.options import ChoiceKeywords, Choices
+from holdfast.table.read import Needed, read_all
 from holdfast.violations.detect import Progress
 from holdfast.violations.explain import Explanation
 
@@ -36,8 +39,9 @@ def check(
     """Finds the rows and pairs that violate rules.
 
     `rules`: texts, rules, or a rule file (a path, or `RuleFile`), of which the accepted and suggested rules are
-    checked. `key`, `types`, `columns` and `exclude` are those of `Rulebook.create`. `on`: where Spark DataFrames are
-    checked, `process` or `spark`; `auto` decides by their size.
+    checked. `key`, `types`, `columns` and `exclude` are those of `Rulebook.create`; without `columns` and `exclude`,
+    only the columns that rules, keys and types name are read. `on`: where Spark DataFrames are checked, `process` or
+    `spark`; `auto` decides by their size.
 
     >>> people = pa.table({"zip": ["1", "1", "2"], "city": ["x", "y", "z"]})
     >>> found = check(people, ["zip -> city"])
@@ -47,7 +51,34 @@ def check(
     choices = Choices.of("check", options)
     if is_for_spark(data, on):
         return _checked_on_spark(data, rules, nulls, choices)
-    return Found(Rulebook.create(None, data, rules=entries_of(rules), rule_nulls=nulls, progress=progress, **options))
+    entries = [as_entry(rule, require_policy(nulls)) for rule in entries_of(rules)]
+    is_alone = not isinstance(data, Mapping) or len(data) == 1
+    sources = read_all(data, _needed(entries, choices, is_alone))
+    tables = sources if isinstance(data, Mapping) else next(iter(sources.values()))
+    return Found(Rulebook.create(None, tables, rules=entries, rule_nulls=nulls, progress=progress, **options))
+
+
+def _needed(entries: Iterable[RuleEntry], choices: Choices, is_alone: bool) -> Needed | None:
+    """The columns of a table that rules, their filters, the key and types name; None if the user chooses columns."""
+    if choices.columns is not None or choices.exclude is not None:
+        return None
+    named: dict[str | None, set[str]] = {}  # a rule need not name the only table
+    for entry in entries:
+        rule, compared, table = entry.value, entry.predicates, entry.value.table
+        if isinstance(rule, Ind):
+            table = rule.left_table
+            named.setdefault(table, set()).update(rule.left)
+            named.setdefault(rule.right_table, set()).update(rule.right)
+        else:
+            compared |= as_dc(rule).predicates
+        named.setdefault(table, set()).update(cell.column for p in compared for cell in p.cells)
+
+    def needed(table: str) -> set[str] | None:
+        columns = named.get(table, set()) | named.get(None, set())
+        columns |= {*choices.key_of(table), *choices.types_of(table, is_alone)}
+        return columns or None
+
+    return needed
 
 
 def _checked_on_spark(data: Any, rules: Rules, nulls: str, choices: Choices) -> SparkFound:

@@ -39,7 +39,7 @@ class Partners(Protocol):
 class RowByRow:
     """`Index` over two `Partners`, or one where it serves both roles."""
 
-    asked_at_once, least_asked, works_elsewhere = 1 << 12, 16, False
+    asked_at_once, least_asked = 1 << 12, 16
 
     def __init__(self, group: Group, dictionary: TextDictionary) -> None:
         self.group, self._dictionary = group, dictionary

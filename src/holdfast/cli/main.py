@@ -14,6 +14,7 @@ from typing import Annotated, Any
 import typer
 
 import holdfast
+from holdfast.cli import own_process
 from holdfast.cli.extras import EXTRAS
 from holdfast.cli.terminal import plain
 from holdfast.errors import HoldfastError, concealed
@@ -93,6 +94,8 @@ def _main(
 def run(arguments: list[str] | None = None) -> None:
     """The console script: runs a command and exits with its status."""
     signal.signal(signal.SIGINT, _first_interrupt)
+    if arguments is None:
+        own_process.begins()
     status = status_of(arguments)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # nothing is left that an interrupt could end
     sys.exit(status)

@@ -10,6 +10,7 @@ from glob import has_magic
 from pathlib import Path
 from typing import Any
 
+from holdfast.cli.own_process import without_pandas
 from holdfast.cli.progress import announce, stage_bar
 from holdfast.errors import HoldfastError
 from holdfast.places import FILES_GO_ABOVE, PLACES, parquet_rows
@@ -24,13 +25,15 @@ def goes_to_spark(tables: Any, on: str) -> bool:
     """Whether these files go to Spark: if asked to, or if Parquet files have too many rows for one process."""
     if on not in PLACES:
         raise HoldfastError(f"--on is auto, process or spark, not {on!r}")
-    if on != "auto":
-        return on == "spark"
+    if on == "spark":
+        return True
     paths = list(tables.values()) if isinstance(tables, Mapping) else [tables]
-    rows = sum(parquet_rows(path) for path in paths)
+    rows = sum(parquet_rows(path) for path in paths) if on == "auto" else 0
     if rows > FILES_GO_ABOVE:
         print(f"holdfast: {rows:,} rows are more than {FILES_GO_ABOVE:,}: on Spark", file=sys.stderr)
-    return rows > FILES_GO_ABOVE
+        return True
+    without_pandas()
+    return False
 
 
 def places_of(files: Sequence[str]) -> dict[str, str]:
@@ -79,7 +82,10 @@ def session_of_book(directory: Path, on: str, master: str | None, remote: str | 
     """The session that a rulebook needs: of Spark, if its rows are there; else nothing."""
     store = Store.open(directory_at(directory))
     require_place(store, on)
-    return session(master, remote) if is_on_spark(store) else nullcontext()
+    if is_on_spark(store):
+        return session(master, remote)
+    without_pandas()
+    return nullcontext()
 
 
 def is_for_spark_to_read(changes: str, book: Any) -> bool:

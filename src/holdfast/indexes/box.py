@@ -40,7 +40,7 @@ class BoxIndex:
     An index in which a call was interrupted is not to be used again.
     """
 
-    asked_at_once, least_asked, works_elsewhere = 1 << 12, 16, False
+    asked_at_once, least_asked = 1 << 12, 16
 
     def __init__(self, group: Group, dictionary: TextDictionary, *, tested: bool = False) -> None:
         """`tested`: every call gives the roles of its rows, so the index does not test them."""

@@ -37,7 +37,6 @@ class Index(Protocol):
     counts: Counts  # exact number of violating ordered pairs, by rule
     asked_at_once: int  # rows per call of `partners` that work best to list all pairs
     least_asked: int  # fewest rows per call that are worth it when only the first pairs are listed
-    works_elsewhere: bool  # the work runs outside this process, so several indexes can be queried concurrently
 
     @property
     def nbytes(self) -> int: ...

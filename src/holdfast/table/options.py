@@ -102,11 +102,15 @@ class Choices:
 
     def columns_of(self, name: str, present: Sequence[str], place: str) -> tuple[list[str], tuple[str, ...]]:
         """The chosen columns of a table that has the columns `present`, and its key."""
-        columns, exclude, key = (_names(choice, name) for choice in (self.columns, self.exclude, self.key))
+        columns, exclude, key = _names(self.columns, name), _names(self.exclude, name), self.key_of(name)
         _require_columns(place, (*columns, *exclude, *key), present)
         kept = [n for n in present if (self.columns is None or n in columns) and n not in exclude]
         _require_columns(place, key, kept)
         return kept, key
+
+    def key_of(self, name: str) -> tuple[str, ...]:
+        """The columns of a table's key."""
+        return _names(self.key, name)
 
     def types_of(self, name: str, alone: bool) -> dict[str, str]:
         """The types of a table's columns; `types` is {table: {column: type}}, or {column: type} for the only table."""

@@ -6,7 +6,7 @@ Frames are recognised by their methods, so that no library is imported that the 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -34,6 +34,7 @@ from holdfast.table.schema import (
     value_type,
 )
 
+Needed = Callable[[str], Collection[str] | None]  # the columns of a table that are needed; None: all
 LONE_NAME = "data"  # of a single table without a name
 JSON_NAMES = (".json", ".jsonl", ".ndjson")
 
@@ -98,29 +99,37 @@ class RowsSource(Source):
             raise ReadError(f"{self.place.source}, column {shown(name)}: {detail(error)}") from error
 
 
-def read(data: Any, name: str | None = None, names: Sequence[str] = ()) -> Source:
+def read(data: Any, name: str | None = None, names: Sequence[str] = (), needed: Needed | None = None) -> Source:
     """Reads a pandas, Polars, Arrow, DuckDB or Spark table, a path, or a list of rows (mappings, or tuples in the order
-    of `names`)."""
+    of `names`); of CSV and Parquet files only the columns that are `needed`."""
     if isinstance(data, Source):
         return data
     if isinstance(data, list | tuple):
         return RowsSource(name or LONE_NAME, data, names, Location(f"table {shown(name or LONE_NAME)}"))
     if isinstance(data, str | Path):
         path = Path(data)
-        return _read_path(path, name or path.stem)
+        return _read_path(path, name or path.stem, needed)
     name = name or LONE_NAME
     table = _without_runs(_with_distinct_names(_to_arrow(data, name), name), f"table {shown(name)}")
     return Source(name, table, Location(f"table {shown(name)}"))
 
 
-def read_all(data: Any) -> dict[str, Source]:
-    """Reads one table, or a mapping of names to tables."""
-    if isinstance(data, Mapping):
-        if not data:
-            raise ReadError("no table was given")
-        return {str(name): _as_table(read(table, str(name))) for name, table in data.items()}
-    source = _as_table(read(data, None))
-    return {source.name: source}
+def read_all(data: Any, needed: Needed | None = None) -> dict[str, Source]:
+    """Reads one table, or a mapping of names to tables; of each table only the columns that are `needed`. If one of
+    them is not there, all are read, so that the error can name the nearest."""
+    if not isinstance(data, Mapping):
+        source = _narrowed(_as_table(read(data, None, needed=needed)), needed)
+        return {source.name: source}
+    if not data:
+        raise ReadError("no table was given")
+    sources = {str(name): _as_table(read(table, str(name), needed=needed)) for name, table in data.items()}
+    return {name: _narrowed(source, needed) for name, source in sources.items()}
+
+
+def _narrowed(source: Source, needed: Needed | None) -> Source:
+    """The source with the needed columns only, if it has them all."""
+    only, names = needed(source.name) if needed else None, source.table.column_names
+    return source if only is None or not set(only) <= set(names) else source.only([n for n in names if n in only])
 
 
 def _as_table(source: Source) -> Source:
@@ -178,14 +187,14 @@ def _without_runs(table: pa.Table, place: str) -> pa.Table:
     return table
 
 
-def _read_path(path: Path, name: str) -> Source:
+def _read_path(path: Path, name: str, needed: Needed | None = None) -> Source:
     if not path.exists():
         raise ReadError(f"{path}: there is no such file")
     reader = _READERS.get(path.suffix.lower())
     if reader is None and not path.is_dir():
         raise ReadError(f"{path}: the name does not end in one of {', '.join(_READERS)}")
     try:
-        table = (reader or read_parquet)(path)
+        table = _table_of(path, reader or read_parquet, needed(name) if needed else None)
     except (OSError, UnicodeDecodeError) as error:  # some are Arrow's own
         raise ReadError(f"{path}: cannot be read: {detail(error)}") from error
     except (pa.ArrowException, OverflowError, RecursionError, MemoryError, ValueError) as error:
@@ -194,6 +203,14 @@ def _read_path(path: Path, name: str) -> Source:
     floats = [f.name for f in table.schema if pa.types.is_floating(f.type)]
     rounded = rounded_numbers(path, floats) if reader is _read_json_lines and floats else ()
     return Source(name, table, Location(str(path)), textual=reader is read_csv, rounded=rounded)
+
+
+def _table_of(path: Path, reader: Callable[..., pa.Table], only: Collection[str] | None) -> pa.Table:
+    """The columns `only`, or all if one of them is not there, or if a file of this form is read as a whole."""
+    if only is None or reader not in (read_csv, read_parquet):
+        return reader(path)
+    table = reader(path, only)
+    return table if set(only) <= set(table.column_names) else reader(path)
 
 
 def _read_json_lines(path: Path) -> pa.Table:

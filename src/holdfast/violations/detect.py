@@ -1,31 +1,32 @@
 """The violations of all checked rules under change: added, removed, counted.
 
 Three kinds of work: pair rules search shared indexes (`indexes/`), rules about one row test the row, inclusions count
-tuples (`inclusion_index`). A delete re-queries its partners, so violating pairs need not be stored.
+tuples (`inclusion_index`). A delete re-queries its partners, so violating pairs need not be stored. Keys and FDs are
+first counted by groups (`group_counts`); their rows are indexed when they change, or when their violations are listed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
 
 from holdfast.arrays import Flags
 from holdfast.indexes.box import BoxIndex
-from holdfast.indexes.index import Index, MakeIndex
+from holdfast.indexes.index import Counts, Index, MakeIndex
 from holdfast.indexes.pairs import Ids, Pairs
 from holdfast.indexes.plan import Group, compile_rule, describe, group_rules
 from holdfast.indexes.rowtest import rows_that_satisfy
 from holdfast.rules.bind import Schemas, require_fits, require_predicates_fit, table_of
 from holdfast.rules.predicate import Predicate
-from holdfast.rules.rule import Dc, Ind, Rule, as_dc
+from holdfast.rules.rule import Dc, Fd, Ind, Key, Rule, as_dc
 from holdfast.table.dictionary import Codes, TextDictionary
 from holdfast.table.row_change import RowChange
 from holdfast.table.rows import Rows
 from holdfast.table.schema import Schema
 from holdfast.violations.delta import ViolationDelta
+from holdfast.violations.group_counts import GroupCounts
 from holdfast.violations.inclusion_index import InclusionIndex
 
 DEFAULT_CAP = 1_000_000
@@ -60,6 +61,15 @@ def rows_that_violate(item: CheckedRule, schema: Schema, codes: Codes, dictionar
     return found & rows_that_satisfy(item.where, schema, codes, dictionary, "sql") if item.where else found
 
 
+@dataclass
+class _Shared:
+    """An index, and the numbers of the rules that share it. `waits`: the current rows are not in it yet."""
+
+    index: Index
+    numbers: list[int]
+    waits: bool = False
+
+
 class Detector:
     """The violations of some rules. It begins with empty tables; the first load is a change like any other.
 
@@ -83,7 +93,8 @@ class Detector:
             require_fits(item.rule, schemas)
             require_predicates_fit(item.where, schemas[table_of(item.rule, schemas)])
         self._table = [table_of(item.rule, schemas) for item in self.checked]
-        self._groups: dict[str, list[tuple[Index, list[int]]]] = {}
+        self._rows: Mapping[str, Rows] = {}  # where the rows of indexes that wait are
+        self._groups: dict[str, list[_Shared]] = {}
         for name in schemas:
             mine = [i for i, item in enumerate(self.checked) if self._table[i] == name and not item.is_single]
             self._groups[name] = self._indexed(name, mine)
@@ -101,13 +112,14 @@ class Detector:
             if isinstance(item.rule, Ind)
         }
 
-    def _indexed(self, name: str, numbers: list[int]) -> list[tuple[Index, list[int]]]:
+    def _indexed(self, name: str, numbers: list[int]) -> list[_Shared]:
         schema = self.schemas[name]
         compiled = {i: compile_rule(c.rule, schema, c.nulls, c.where) for i in numbers for c in [self.checked[i]]}
         places = {id(rule): i for i, rule in compiled.items()}
         groups: list[Group] = group_rules(compiled.values(), schema)
         return [
-            (self._make_index(group, self.dictionary), [places[id(rule)] for rule in group.rules]) for group in groups
+            _Shared(self._make_index(group, self.dictionary), [places[id(rule)] for rule in group.rules])
+            for group in groups
         ]
 
     def describe(self) -> str:
@@ -115,7 +127,7 @@ class Detector:
         parts = []
         for name, groups in self._groups.items():
             if groups:
-                parts.append(f"table {name}\n{describe([index.group for index, _ in groups])}")
+                parts.append(f"table {name}\n{describe([shared.index.group for shared in groups])}")
         parts += [
             f"{item.rule}: a test of each row"
             for item in self.checked
@@ -126,57 +138,77 @@ class Detector:
 
     @property
     def nbytes(self) -> int:
-        return sum(index.nbytes for groups in self._groups.values() for index, _ in groups)
+        return sum(shared.index.nbytes for groups in self._groups.values() for shared in groups)
 
     def load(self, rows: Mapping[str, Rows], progress: Progress | None = None) -> None:
-        """Indexes the current rows, and counts their violations without listing them. Millions of rows at a time, since
-        an index has the best layout for rows that are inserted together."""
+        """Counts the violations of the current rows, the first ones, without listing them. Keys and FDs are counted by
+        groups; the other rows are indexed."""
+        self._rows = rows
         total, done = sum(len(table) * len(self._groups[name]) for name, table in rows.items()), 0
-        cap, self.cap = self.cap, -1
-        try:
-            for name, table in rows.items():
-                ids = table.ids()
-                for start in range(0, len(ids), LOADED_AT_ONCE):
-                    part = ids[start : start + LOADED_AT_ONCE]
-                    for _ in self._apply({name: RowChange.arrival(part, table.codes_of(part))}, {}):
-                        done += len(part)
-                        if progress is not None:
-                            progress(done, total)
-        finally:
-            self.cap = cap
+
+        def advance(indexed: int) -> None:
+            nonlocal done
+            done += indexed
+            if progress is not None:
+                progress(done, total)
+
+        arrivals = {name: RowChange.arrival(table.ids(), table.codes()) for name, table in rows.items()}
+        for name, arrival in arrivals.items():
+            by_groups = GroupCounts(self.schemas[name], arrival.added_codes, self.dictionary)
+            for shared in self._groups[name]:
+                self._count_first(shared, arrival, by_groups, advance)
+            for i in self._singles[name]:
+                self.counts[i] = self._rows_of(self.checked[i], name, arrival).count_added
+        for i, inclusion in self._inclusions.items():
+            self.counts[i] = self._inclusion(inclusion, arrivals).count_added
+
+    def _count_first(
+        self, shared: _Shared, arrival: RowChange, by_groups: GroupCounts, advance: Callable[[int], None]
+    ) -> None:
+        """Counts the violations of the rules of an index among the first rows of their table."""
+        items = [self.checked[i] for i in shared.numbers]
+        if all(isinstance(item.rule, Key | Fd) for item in items):
+            for i, item in zip(shared.numbers, items, strict=True):
+                self.counts[i] = by_groups.count(item.rule, item.nulls, item.where)  # type: ignore[arg-type]
+            shared.waits = True
+            advance(len(arrival.added))
+            return
+        for indexed, counts in self._fill(shared, arrival):
+            for i, count in zip(shared.numbers, counts.tolist(), strict=True):
+                self.counts[i] += count
+            advance(indexed)
+
+    def _fill(self, shared: _Shared, arrival: RowChange) -> Iterator[tuple[int, Counts]]:
+        """Indexes the first rows of a table, millions at a time: an index has the best layout for rows that are
+        inserted together. Yields how many rows were indexed, and the violations that they added to each rule."""
+        ids, codes, count_only = arrival.added, arrival.added_codes, np.full(len(shared.numbers), -1)
+        for start in range(0, len(ids), LOADED_AT_ONCE):
+            part, part_codes = ids[start : start + LOADED_AT_ONCE], codes[:, start : start + LOADED_AT_ONCE]
+            yield len(part), shared.index.change(ids[:0], codes[:, :0], part, part_codes, count_only).count_added
+
+    def _filled(self, shared: _Shared, name: str) -> Index:
+        """The index, with the current rows."""
+        if shared.waits:
+            table = self._rows[name]
+            for _ in self._fill(shared, RowChange.arrival(table.ids(), table.codes())):
+                pass
+            shared.waits = False
+        return shared.index
 
     def apply(self, changes: Mapping[str, RowChange]) -> dict[int, ViolationDelta]:
         """What row changes do to the violations of each rule, by its number."""
         deltas: dict[int, ViolationDelta] = {}
-        for _ in self._apply(changes, deltas):
-            pass
-        return deltas
-
-    def _apply(self, changes: Mapping[str, RowChange], deltas: dict[int, ViolationDelta]) -> Iterator[None]:
-        """The same into `deltas`; yields after each index."""
         for name, change in changes.items():
-            for numbers, found in self._found_by_groups(self._groups[name], change):
-                deltas.update(zip(numbers, found, strict=True))
-                yield
+            for shared in self._groups[name]:
+                index = self._filled(shared, name)
+                deltas.update(zip(shared.numbers, self._pairs_of(index, shared.numbers, change), strict=True))
             for i in self._singles[name]:
                 deltas[i] = self._rows_of(self.checked[i], name, change)
         for i, inclusion in self._inclusions.items():
             deltas[i] = self._inclusion(inclusion, changes)
         for i, delta in deltas.items():
             self.counts[i] += delta.count_added - delta.count_removed
-
-    def _found_by_groups(
-        self, groups: list[tuple[Index, list[int]]], change: RowChange
-    ) -> Iterator[tuple[list[int], list[ViolationDelta]]]:
-        """The deltas of each group of rules; groups run side by side if an executor does the work."""
-        if not any(index.works_elsewhere for index, _ in groups):
-            for index, numbers in groups:
-                yield numbers, self._pairs_of(index, numbers, change)
-            return
-        with ThreadPoolExecutor(len(groups)) as pool:
-            asked = [pool.submit(self._pairs_of, index, numbers, change) for index, numbers in groups]
-            for (_, numbers), answer in zip(groups, asked, strict=True):
-                yield numbers, answer.result()
+        return deltas
 
     def _pairs_of(self, index: Index, numbers: list[int], change: RowChange) -> list[ViolationDelta]:
         effective = change.effective(index.group.columns)
@@ -239,8 +271,9 @@ class Detector:
 
     def _index_of(self, number: int) -> tuple[Index, int]:
         """The index of a pair rule, and the rule's position among those that share it."""
-        index, numbers = next(entry for entry in self._groups[self._table[number]] if number in entry[1])
-        return index, numbers.index(number)
+        name = self._table[number]
+        shared = next(shared for shared in self._groups[name] if number in shared.numbers)
+        return self._filled(shared, name), shared.numbers.index(number)
 
     def partners(self, number: int, ids: Ids, rows: Rows) -> Pairs:
         """The violations of one rule in which these rows are t."""
