@@ -307,6 +307,25 @@ def test_what_is_too_much_to_count():
     assert expected_clues(PredicateSpace.of(wide, "equal"), rng.integers(0, 50, (30, 3000))) > 4_000_000
 
 
+@pytest.mark.parametrize(("pairs_per_claim", "lean"), [(1e9, False), (1e-3, True)])
+@pytest.mark.parametrize("nulls", NULLS)
+def test_rows_that_never_change_are_counted_if_claims_are_many(monkeypatch, nulls, pairs_per_claim, lean):
+    """Whichever way is chosen after the first sample, the rules are those of all pairs."""
+    monkeypatch.setattr("holdfast.discovery.dc.table_dcs._MANY_PAIRS", 1)
+    monkeypatch.setattr("holdfast.discovery.dc.table_dcs._PAIRS_PER_CLAIM", pairs_per_claim)
+    schema = Schema((*(Column(name, Kind.INTEGER) for name in "abc"), Column("d", Kind.TEXT)))
+    codes = np.random.default_rng(0).integers(0, 9, (4, 300))
+    codes[2] = codes[0] * 9 + codes[1]
+    codes[0, ::20] = NULL
+    wanted = {"nulls": nulls, "cross_columns": [("a", "b")], "max_size": {"order": 2, "dc": 3}}
+    counted = TableDcs(schema, SearchOptions(("order", "dc"), evidence="counted", **wanted))
+    chosen = TableDcs(schema, SearchOptions(("order", "dc"), **wanted), static=True)
+    for rules in (counted, chosen):
+        rules.update(moved(codes[:, :0], codes))
+    assert set(chosen.rules) == set(counted.rules) and len(counted.rules) > 5
+    assert (chosen.lean is not None) == lean
+
+
 def test_evidence_on_a_far_executor():
     """Tiles elsewhere, base x base and change x base, against this process."""
     rng = np.random.default_rng(0)

@@ -69,14 +69,14 @@ class DatabaseRules:
                 self.maintainers.append(WideIndMaintainer(self.inclusions, options.sizes["ind"]))
 
     def _of_tables(self, executor: Executor | None) -> Iterator[Maintainer]:
+        static = self._is_static
         for name, schema in self._schemas.items():
             if self.options.of_one_table:
                 pairs = self._limits.agree_set_pairs
-                static = self._is_static
                 yield FdMaintainer(name, schema, self.options, executor, most_pairs=pairs, static=static)
             if self.options.of_evidence:
                 limit = self._limits.evidence_pairs
-                yield DcMaintainer(name, schema, self.options, executor, most_pairs=limit)
+                yield DcMaintainer(name, schema, self.options, executor, most_pairs=limit, static=static)
 
     def _of_inclusions(self, dictionary: TextDictionary, executor: Executor | None, runs: Runs | None) -> IndMaintainer:
         inclusions = Inclusions(

@@ -27,8 +27,9 @@ class DcMaintainer(TableMaintainer[TableDcs]):
         executor: Executor | None = None,
         *,
         most_pairs: float | None = None,
+        static: bool = False,
     ) -> None:
-        dcs = TableDcs(schema, options, executor, table=table, most_pairs=most_pairs)
+        dcs = TableDcs(schema, options, executor, table=table, most_pairs=most_pairs, static=static)
         super().__init__(table, options.of_evidence, dcs)
 
     def _updated(self, change: RowChange, budget: Budget | None) -> RuleChange:

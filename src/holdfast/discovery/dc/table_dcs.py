@@ -33,7 +33,12 @@ _PAIRS_PER_SECOND, _SECONDS = 300e6, 60  # of one core, and the time that counti
 MAX_EVIDENCE_PAIRS = _PAIRS_PER_SECOND * _SECONDS * (os.cpu_count() or 1)  # pairs of a change that are counted at most
 MAX_CLUES = 30_000_000  # that are counted at most: a few gigabytes
 _TALL, _ROWS_PER_CLUE = 15_000, 30  # rows, and rows for each kind of pairs, from which on witnesses are found sooner
+_MANY_PAIRS, _PAIRS_PER_CLAIM = 2e8, 5e5  # of rows that never change: with fewer, counting them takes less than proving
 _DERIVING = 0.5  # share of the time for deriving rules from lean evidence; the rest is for proving them
+
+
+class _TooManyClaims(Exception):
+    """A sample of the pairs leaves so many claims that counting all pairs is faster."""
 
 
 class TableDcs:
@@ -41,7 +46,7 @@ class TableDcs:
 
     The first rows decide which different columns are compared, once and for all. All pairs are counted as long as that
     is faster than a search for witnesses, and no change has more than `most_pairs`; after that evidence is lean, unless
-    the options say otherwise.
+    the options say otherwise. `static`: the rows never change after the first ones.
     """
 
     def __init__(
@@ -54,10 +59,12 @@ class TableDcs:
         most_pairs: float | None = None,
         most_compared: int = COMPARED,
         memory: int = MEMORY,
+        static: bool = False,
     ) -> None:
         self._schema, self._options, self._executor = schema, options, executor or ThreadExecutor()
         self._table, self._most_pairs = table, MAX_EVIDENCE_PAIRS if most_pairs is None else most_pairs
-        self._most_compared, self._memory = most_compared, memory
+        self._most_compared, self._memory, self._is_static = most_compared, memory, static
+        self._most_claims: float | None = None  # that the first sample may leave
         self.rules = RuleSet()
         self.space: PredicateSpace | None = None
         self.counted: Evidence | None = None
@@ -78,7 +85,7 @@ class TableDcs:
         """Sets the predicate space; `pairs`: different columns that are compared."""
         options = self._options
         self.space = PredicateSpace.of(self._schema, options.nulls, pairs if "dc" in options.kinds else ())
-        self.counted = Evidence(self.space, self._executor)
+        self.counted, self.lean, self._kinds = Evidence(self.space, self._executor), None, []
         if "order" in options.kinds:
             self._kinds.append(OrderRules(self.space, options.sizes["order"], options.max_error))
         if "dc" in options.kinds:
@@ -123,6 +130,11 @@ class TableDcs:
         if self.counted is not None and self._is_too_much(change, self.space, budget):
             self._give_up_counts(self.space)
         self._lacked = None
+        if self._may_be_lean(change):
+            try:
+                return facts | self._first_lean(change, self.space, budget or Budget())
+            except _TooManyClaims:
+                self._begin(_compared_pairs(self.space))
         if self.lean is not None:
             return facts | self._update_lean(self.lean, change, budget or Budget())
         assert self.counted is not None
@@ -131,6 +143,19 @@ class TableDcs:
         self._derive(*self.counted.lacking(budget), rows, budget or Budget())
         self._set_rules(budget)
         return facts | {"sets": delta.sets, "counts": delta.counts}
+
+    def _may_be_lean(self, change: RowChange) -> bool:
+        """Whether these are the only rows that will ever be, and searching witnesses might be faster than counting."""
+        is_first = self.counted is not None and not len(self.counted)
+        is_asked = self._options.evidence == "auto" and not self._options.max_error
+        return self._is_static and is_first and is_asked and change.pairs > _MANY_PAIRS
+
+    def _first_lean(self, change: RowChange, space: PredicateSpace, budget: Budget) -> dict[str, Array]:
+        """Lean evidence of the first rows. Raises `_TooManyClaims` if counting is faster."""
+        self._give_up_counts(space)
+        self._most_claims = change.pairs / _PAIRS_PER_CLAIM
+        assert self.lean is not None
+        return self._update_lean(self.lean, change, budget)
 
     def _update_lean(self, lean: LeanEvidence, change: RowChange, budget: Budget) -> dict[str, Array]:
         self.added, self.removed = lean.update(change, lambda lacks, rows: self._claims(lacks, rows, budget), budget)
@@ -147,7 +172,11 @@ class TableDcs:
     def _claims(self, lacks: Masks, rows: int, budget: Budget) -> Masks:
         """The claims of the rules that follow from the sets of atoms that pairs lack."""
         self._derive(lacks, np.ones(len(lacks), np.int64), rows, budget.part(_DERIVING))
-        return np.concatenate([rules.claims() for rules in self._kinds])
+        claims = np.concatenate([rules.claims() for rules in self._kinds])
+        most, self._most_claims = self._most_claims, None
+        if most is not None and len(claims) > most:
+            raise _TooManyClaims
+        return claims
 
     def _derive(self, lacks: Masks, counts: Numbers, rows: int, budget: Budget) -> None:
         """Derives the rules of each kind from the sets of atoms that pairs lack, in its share of the time."""
@@ -193,7 +222,7 @@ class TableDcs:
         """All facts, in the form that `merge` takes."""
         if self.space is None:
             return {"nothing": np.zeros(0)}
-        compared = [(c.left, c.right) for c in self.space.comparisons if c.left < c.right]
+        compared = _compared_pairs(self.space)
         facts: dict[str, Array] = {SPACE: np.array(compared, np.int64).reshape(-1, 2)}
         if self.lean is not None:
             return facts | self.lean.to_arrays()
@@ -235,3 +264,8 @@ class TableDcs:
                 self._lacked.append((space.lacks(witnessed.sets), witnessed.pairs))
                 self._lacked.append((space.lacks(mirror), witnessed.pairs[:, ::-1]))
         return self._lacked
+
+
+def _compared_pairs(space: PredicateSpace) -> list[tuple[int, int]]:
+    """The pairs of different columns that are compared."""
+    return [(c.left, c.right) for c in space.comparisons if c.left < c.right]
