@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from contextlib import contextmanager
 
 import numpy as np
 import pyarrow as pa
@@ -13,15 +12,12 @@ from hypothesis import strategies as st
 
 import holdfast as hf
 from holdfast.cli.main import status_of
-from holdfast.discovery import pair_sets, slices
 from holdfast.discovery.budget import Budget, spans
 from holdfast.discovery.database import Searched
-from holdfast.discovery.dc import denial, evidence
-from holdfast.discovery.hitting_sets import minimal, weighted
+from holdfast.discovery.hitting_sets import minimal
 from holdfast.discovery.ind.inclusions import Inclusions
 from holdfast.discovery.ind.wide_inclusions import CodeTuples, WideInclusions
 from holdfast.discovery.search_options import SearchOptions
-from holdfast.discovery.witness import predicate_space
 from holdfast.encoded_tables import EncodedTables
 from holdfast.executors.executor import Cancelled
 from holdfast.finding import found_within
@@ -31,40 +27,10 @@ from holdfast.table.options import Choices
 from tests import naive
 from tests.clock import Ticking
 from tests.conftest import LOOKS_AFTER, cases
+from tests.slices import small_slices
 
 KINDS = ("key", "fd", "ind", "order", "dc")
 SMALL = {"key": 3, "fd": 3, "order": 2, "dc": 2, "ind": 1}
-
-
-@contextmanager
-def small_slices():
-    """Everything that is done in slices, in the smallest ones."""
-    changed = {
-        pair_sets: {"_FIRST_PAIRS": 4, "_SLICE_SECONDS": 1e-12, "_TILES": 1, "AT_ONCE": 3},
-        minimal: {
-            "_STEPS": 3,
-            "_FEWEST_STEPS": 1,
-            "_EDGES": 8,
-            "_COMPARED": 8,
-            "_TRIED": 8,
-            "_TRANSPOSED": 64,
-            "_MANY": 4,
-            "_SAMPLE": 2,
-        },
-        denial: {"_AT_ONCE": 2, "_ASKED": 1},
-        evidence: {"AT_ONCE": 3},
-        weighted: {"_PAIRS": 8, "AT_ONCE": 3},
-        slices: {"AT_ONCE": 3},
-        predicate_space: {"AT_ONCE": 3, "_PAIRS_AT_ONCE": 2},
-    }
-    before = {module: {name: getattr(module, name) for name in names} for module, names in changed.items()}
-    try:
-        for module, names in changed.items():
-            vars(module).update(names)
-        yield
-    finally:
-        for module, names in before.items():
-            vars(module).update(names)
 
 
 def two_tables(seed=0, rows=24):

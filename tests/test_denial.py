@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from datetime import date
 from itertools import combinations
@@ -14,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import holdfast as hf
+from holdfast.discovery.budget import Budget
 from holdfast.discovery.dc.evidence import Evidence, expected_clues
 from holdfast.discovery.dc.table_dcs import TableDcs
 from holdfast.discovery.row_rules import row_rules
@@ -22,16 +24,20 @@ from holdfast.discovery.witness.clashes import Clashes
 from holdfast.discovery.witness.orders import MEMORY
 from holdfast.discovery.witness.predicate_space import PredicateSpace, cross_pairs
 from holdfast.discovery.witness.sorted_search import COMPARED
+from holdfast.executors.executor import Cancelled
 from holdfast.rules.masks import mask_of, unpack
 from holdfast.rules.operator import Op, Weak
 from holdfast.rules.plain import plain_minimal
+from holdfast.rules.rule import Order
 from holdfast.rules.ruleset import RuleSet
 from holdfast.table.dictionary import NULL
 from holdfast.table.kind import Kind
 from holdfast.table.row_change import RowChange
 from holdfast.table.schema import Column, Schema
 from tests import naive
+from tests.clock import Ticking
 from tests.conftest import cases
+from tests.slices import small_slices
 from tests.test_executors import FarThreads
 
 NULLS = ["equal", "distinct", "sql"]
@@ -324,6 +330,32 @@ def test_rows_that_never_change_are_counted_if_claims_are_many(monkeypatch, null
         rules.update(moved(codes[:, :0], codes))
     assert set(chosen.rules) == set(counted.rules) and len(counted.rules) > 5
     assert (chosen.lean is not None) == lean
+
+
+@pytest.mark.parametrize("nulls", NULLS)
+@given(seed=st.integers(0, 10**6), share=st.floats(0.2, 1.0))
+@settings(max_examples=cases(15))
+def test_a_partial_search_has_all_rules_up_to_the_size_that_it_names(nulls, seed, share):
+    """Rules of an unfinished kind are rules of all, and those of the sizes that it names are all there."""
+    schema = Schema((*(Column(name, Kind.INTEGER) for name in "abc"), Column("d", Kind.TEXT)))
+    codes = np.random.default_rng(seed).integers(0, 4, (4, 8))
+    wanted = SearchOptions(("order", "dc"), nulls, cross_columns=[("a", "b")], max_size={"order": 3, "dc": 4})
+    every, some = TableDcs(schema, wanted), TableDcs(schema, wanted)
+    clock = Ticking()
+    with small_slices(), suppress(Cancelled):
+        every.update(moved(codes[:, :0], codes), Budget(10**9, divided=True, clock=clock))
+        some.update(moved(codes[:, :0], codes), Budget(share * clock.looks, divided=True, clock=Ticking()))
+    assert set(some.rules) <= set(every.rules) and {*some.complete_up_to} <= {*some.unfinished}
+    for kind, size in some.complete_up_to.items():
+        small = {rule for rule in every.rules.of(kind) if compared_columns(rule) <= size}
+        assert small <= set(some.rules), (kind, size)
+
+
+def compared_columns(rule):
+    """The size of an order dependency or constraint that `max_size` limits."""
+    if isinstance(rule, Order):
+        return len(rule.left)
+    return len({(p.left.column, p.right.column) for p in rule.predicates})
 
 
 def test_evidence_on_a_far_executor():

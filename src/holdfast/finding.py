@@ -21,6 +21,7 @@ from holdfast.profile import Profile
 from holdfast.ranking.foreign_keys import MAX_MISSING, ForeignKey
 from holdfast.rules.plain import plain_within
 from holdfast.rules.ruleset import RuleSet
+from holdfast.rules.wording import counted
 from holdfast.table.options import CHOICE_KEYWORDS, ChoiceKeywords, Choices, require_keywords
 from holdfast.table.schema import Schema
 
@@ -163,10 +164,13 @@ def _reasons(found: DatabaseRules, loaded: EncodedTables, budget: Budget) -> lis
     made = list(dict.fromkeys(found.unfinished.values()))
     if loaded.unread:
         made = [str(budget.ended), f"not read: {', '.join(loaded.unread)}"]
-    sizes = {size for size in found.complete_up_to.values() if size >= 0}
-    for size in sorted(sizes):
-        whole = [searched for searched, up_to in found.complete_up_to.items() if up_to == size]
-        made.append(f"all rules with up to {size} column{'s' * (size != 1)} on the left are found: {in_words(whole)}")
+    by_size: dict[tuple[int, bool], list[Searched]] = {}
+    for searched, size in found.complete_up_to.items():
+        if size >= 0:
+            by_size.setdefault((size, searched.kind == "dc"), []).append(searched)
+    for (size, is_dc), whole in sorted(by_size.items()):
+        what = counted(size, "compared column") if is_dc else f"{counted(size, 'column')} on the left"
+        made.append(f"all rules with up to {what} are found: {in_words(whole)}")
     return [*made, f"not finished: {in_words(found.unfinished)}"] if found.unfinished else made
 
 

@@ -8,7 +8,7 @@ kept.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import ClassVar
@@ -24,7 +24,7 @@ from holdfast.discovery.witness.predicate_space import WEAK, PredicateSpace
 from holdfast.executors.executor import Cancelled
 from holdfast.rules.implication import is_satisfiable
 from holdfast.rules.limit import most_within
-from holdfast.rules.masks import Masks, Numbers, full, none, numbered, pack, unpack
+from holdfast.rules.masks import Masks, Numbers, distinct, full, none, numbered, pack, unpack
 from holdfast.rules.operator import Op
 from holdfast.rules.predicate import Cell, Compare
 from holdfast.rules.rule_block import NO_CONCLUSION, RuleBlock
@@ -84,6 +84,19 @@ class DenialRules:
     def claims(self) -> Masks:
         """The conjunctions that no pair satisfies if the constraints hold, without contradictions."""
         return self.hitting_sets[self._satisfiable(self.space.in_weak(self.hitting_sets))]
+
+    def limit(self, most: int | None) -> None:
+        """Limits the compared pairs of columns from now on."""
+        self.most, self._edges, self._groups = most, None, Groups(self.space.group_of, most)
+
+    @property
+    def found(self) -> Masks:
+        """The constraints, for `take`."""
+        return self.hitting_sets
+
+    def take(self, several: Sequence[Masks]) -> None:
+        """The constraints of several searches, each one once."""
+        self.hitting_sets, self._edges = distinct(np.concatenate(several)), None
 
     def keep(self, proven: Callable[[Masks], Flags]) -> None:
         """Keeps only constraints whose claim is proven, because the time budget ran out."""

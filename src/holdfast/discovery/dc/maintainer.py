@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from holdfast.discovery.budget import Budget
 from holdfast.discovery.dc.table_dcs import TableDcs
 from holdfast.discovery.maintainer import Tables
@@ -37,6 +39,10 @@ class DcMaintainer(TableMaintainer[TableDcs]):
         self.added_facts = self._kept.update(change, budget)
         after = self._kept.rules
         return RuleChange(after - before, before - after, self._kept.why, table=self.table)
+
+    @property
+    def complete_up_to(self) -> Mapping[str, int]:
+        return self._kept.complete_up_to
 
     def rules(self) -> RuleSet:
         return self._kept.rules

@@ -8,7 +8,7 @@ a smaller left side.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -132,6 +132,22 @@ class OrderRules:
         places = {atom: place for place, atom in enumerate(self.space.atoms)}
         inverse = [places[end[0], atom] for atom in _INVERSE[end[1]] if (end[0], atom) in places]
         return self.lefts[end] | mask_of(inverse, len(self.space.atoms))
+
+    def limit(self, most: int | None) -> None:
+        """Limits the left columns from now on."""
+        self.most = most
+
+    @property
+    def found(self) -> dict[Conclusion, Masks]:
+        """The left sides, for `take`."""
+        return self.lefts
+
+    def take(self, several: Sequence[Mapping[Conclusion, Masks]]) -> None:
+        """The left sides of several searches, each one once."""
+        self.lefts = {}
+        for lefts in several:
+            for end, masks in lefts.items():
+                self.lefts[end] = distinct(np.concatenate([self.lefts.get(end, masks[:0]), masks]))
 
     def keep(self, proven: Callable[[Masks], npt.NDArray[np.bool_]]) -> None:
         """Keeps only dependencies whose claim is proven, because the time budget ran out."""

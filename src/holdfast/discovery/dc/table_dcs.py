@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
 import numpy as np
 
@@ -34,6 +35,8 @@ MAX_EVIDENCE_PAIRS = _PAIRS_PER_SECOND * _SECONDS * (os.cpu_count() or 1)  # pai
 MAX_CLUES = 30_000_000  # that are counted at most: a few gigabytes
 _TALL, _ROWS_PER_CLUE = 15_000, 30  # rows, and rows for each kind of pairs, from which on witnesses are found sooner
 _MANY_PAIRS, _PAIRS_PER_CLAIM = 2e8, 5e5  # of rows that never change: with fewer, counting them takes less than proving
+_WHOLE_SEARCH = 0.7  # share of a kind's time for rules of all sizes; if that is too little, the rest is for small rules
+_LEAST_TRIAL = 1.0  # second for deriving rules from the first sample, if counting all pairs is the alternative
 _DERIVING = 0.5  # share of the time for deriving rules from lean evidence; the rest is for proving them
 
 
@@ -71,6 +74,7 @@ class TableDcs:
         self.lean: LeanEvidence | None = None
         self._kinds: list[OrderRules | DenialRules] = []
         self.unfinished: dict[str, str] = {}  # the kinds that a budget ended, and why
+        self.complete_up_to: dict[str, int] = {}  # of these kinds, the size up to which all rules are found
         self.added = self.removed = Tally.nothing(1)  # clues, by the last change
         self._lacked: list[tuple[Masks, Numbers]] | None = None  # atoms that their pairs lack, computed on demand
 
@@ -140,7 +144,7 @@ class TableDcs:
         assert self.counted is not None
         delta = self.counted.delta(change, budget)
         self.added, self.removed = self.counted.merge(delta, budget)
-        self._derive(*self.counted.lacking(budget), rows, budget or Budget())
+        self._derive(*self.counted.lacking(budget), rows, budget or Budget(), by_size=True)
         self._set_rules(budget)
         return facts | {"sets": delta.sets, "counts": delta.counts}
 
@@ -171,21 +175,28 @@ class TableDcs:
 
     def _claims(self, lacks: Masks, rows: int, budget: Budget) -> Masks:
         """The claims of the rules that follow from the sets of atoms that pairs lack."""
-        self._derive(lacks, np.ones(len(lacks), np.int64), rows, budget.part(_DERIVING))
+        is_trial = self._most_claims is not None
+        counting = rows * rows / 2 / _PAIRS_PER_SECOND
+        deriving = budget.at_most(max(_LEAST_TRIAL, counting)) if is_trial else budget.part(_DERIVING)
+        self._derive(lacks, np.ones(len(lacks), np.int64), rows, deriving)
         claims = np.concatenate([rules.claims() for rules in self._kinds])
         most, self._most_claims = self._most_claims, None
-        if most is not None and len(claims) > most:
+        if most is not None and (len(claims) > most or self.unfinished):
             raise _TooManyClaims
         return claims
 
-    def _derive(self, lacks: Masks, counts: Numbers, rows: int, budget: Budget) -> None:
-        """Derives the rules of each kind from the sets of atoms that pairs lack, in its share of the time."""
-        self.unfinished = {}
+    def _derive(self, lacks: Masks, counts: Numbers, rows: int, budget: Budget, *, by_size: bool = False) -> None:
+        """Derives the rules of each kind from the sets of atoms that pairs lack, in its share of the time. `by_size`:
+        if that is too little for all sizes, all rules of the smallest sizes."""
+        self.unfinished, self.complete_up_to = {}, {}
         for number, rules in enumerate(self._kinds):
             kind_budget = budget.part(1 / (len(self._kinds) - number))
-            rules.update(lacks, counts, rows, kind_budget)
-            if kind_budget.ended:
-                self.unfinished[rules.KIND] = kind_budget.ended
+            searching = kind_budget.part(_WHOLE_SEARCH) if by_size else kind_budget
+            rules.update(lacks, counts, rows, searching)
+            if searching.ended:
+                self.unfinished[rules.KIND] = searching.ended
+            if searching.ended and by_size and not self._options.max_error:
+                self.complete_up_to[rules.KIND] = _complete_sizes(rules, lacks, counts, rows, kind_budget)
 
     def _set_rules(self, budget: Budget | None = None) -> None:
         """Converts the rules to a rule set, as far as time allows."""
@@ -194,6 +205,7 @@ class TableDcs:
             block, whole = rules.block(self._table, grace)
             blocks += [block] if len(block) else []
             if not whole:
+                self.complete_up_to.pop(rules.KIND, None)
                 self.unfinished.setdefault(rules.KIND, str(grace.ended))
         self.rules = RuleSet(tuple(blocks))
 
@@ -269,3 +281,18 @@ class TableDcs:
 def _compared_pairs(space: PredicateSpace) -> list[tuple[int, int]]:
     """The pairs of different columns that are compared."""
     return [(c.left, c.right) for c in space.comparisons if c.left < c.right]
+
+
+def _complete_sizes(rules: OrderRules | DenialRules, lacks: Masks, counts: Numbers, rows: int, budget: Budget) -> int:
+    """Adds all rules of the smallest sizes, as far as time allows, to those that a search found before its time ran
+    out. Returns the size up to which all are found."""
+    most, size = rules.most, 0
+    complete: list[Any] = [rules.found]  # in the form of each kind
+    while not budget.spent() and (most is None or size < most):
+        rules.limit(size + 1)
+        rules.update(lacks, counts, rows, budget)
+        complete.append(rules.found)
+        size += budget.ended is None
+    rules.limit(most)
+    rules.take(complete)
+    return size
