@@ -30,11 +30,11 @@ def announce() -> None:
 
 
 @dataclass
-class Lines:
+class ProgressLines:
     """Progress as lines of text. Nothing is printed in the first seconds.
 
     >>> ticks = iter([0.0, 2.0, 4.0, 5.0])
-    >>> lines = Lines("tasks", print, lambda: next(ticks))
+    >>> lines = ProgressLines("tasks", print, lambda: next(ticks))
     >>> lines.show("reading", 1, 4); lines.show("reading", 3, 4); lines.show("comparing", 1, 4)
     holdfast: 4 s: reading, 3 of 4 tasks
     """
@@ -63,7 +63,7 @@ def _shown(first: str, unit: str | None) -> Iterator[Show]:
     """Shows the progress of one piece of work."""
     console = Console(stderr=True)
     if not console.is_terminal:
-        yield Lines(unit, lambda line: print(line, file=sys.stderr, flush=True)).show
+        yield ProgressLines(unit, lambda line: print(line, file=sys.stderr, flush=True)).show
         return
     from rich.markup import escape
     from rich.progress import BarColumn, MofNCompleteColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn

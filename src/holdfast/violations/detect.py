@@ -140,9 +140,9 @@ class Detector:
     def nbytes(self) -> int:
         return sum(shared.index.nbytes for groups in self._groups.values() for shared in groups)
 
-    def load(self, rows: Mapping[str, Rows], progress: Progress | None = None) -> None:
+    def load(self, rows: Mapping[str, Rows], progress: Progress | None = None, *, may_wait: bool = True) -> None:
         """Counts the violations of the current rows, the first ones, without listing them. Keys and FDs are counted by
-        groups; the other rows are indexed."""
+        groups, and their rows indexed later, if they `may_wait` for the next change; the other rows are indexed."""
         self._rows = rows
         total, done = sum(len(table) * len(self._groups[name]) for name, table in rows.items()), 0
 
@@ -157,6 +157,8 @@ class Detector:
             by_groups = GroupCounts(self.schemas[name], arrival.added_codes, self.dictionary)
             for shared in self._groups[name]:
                 self._count_first(shared, arrival, by_groups, advance)
+                if not may_wait:
+                    self._filled(shared, name)
             for i in self._singles[name]:
                 self.counts[i] = self._rows_of(self.checked[i], name, arrival).count_added
         for i, inclusion in self._inclusions.items():

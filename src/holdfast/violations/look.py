@@ -61,11 +61,11 @@ class Look:
     def at(cls, item: CheckedRule, schemas: Schemas, rows: Mapping[str, Rows], dictionary: TextDictionary) -> Look:
         """A look at any rule, also one that is not checked yet. Costs as much as a first check: at least O(rows)."""
         detector = Detector([item], schemas, dictionary)
-        detector.load(rows)
+        detector.load(rows, may_wait=False)  # `follow` hears of changes when the rows have them already
         return cls(detector, 0, rows, dictionary)
 
     def follow(self, changes: Mapping[str, RowChange]) -> None:
-        """Applies changes that are not in the rows yet. Only for a look that has a detector of its own (`Look.at`)."""
+        """Applies changes that the rows have already. Only for a look that has a detector of its own (`Look.at`)."""
         self._detector.apply(changes)
         self.__dict__.pop("_per_row", None)
 

@@ -1,0 +1,1 @@
+"""Whether what is shown first is worth reading, judged by labels of real tables."""

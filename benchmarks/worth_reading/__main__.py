@@ -1,0 +1,147 @@
+"""Precision and golden recall of the rules that are shown first: `python -m benchmarks.worth_reading [table ...]`.
+
+`labels/` says for each real table which rules a person who knows the domain would write down (golden) and which are
+right but not necessary (fine). The labels were made from the data alone. A rule that is shown and not labelled counts
+as noise. A golden comparison is also met by its strict form, and an FD of a key that is shown counts as shown.
+`--noise` lists what is noise, `--missed` the golden rules that are not shown.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ruamel.yaml import YAML
+
+import holdfast as hf
+from benchmarks.measure import DATA, machine
+from holdfast.errors import HoldfastError
+from holdfast.ranking.rank import Ranked
+from holdfast.rules.implication import implies
+from holdfast.rules.rule import Dc, Fd, Key, Rule
+
+LABELS = Path(__file__).parent / "labels"
+SECONDS = 60.0
+
+
+@dataclass
+class Labels:
+    """The labels of one data set."""
+
+    name: str
+    paths: dict[str, Path]
+    golden: dict[Rule | str, str]  # texts by rule
+    fine: dict[Rule | str, str]
+
+    @classmethod
+    def read(cls, file: Path) -> Labels:
+        document: dict[str, Any] = YAML(typ="safe").load(file)
+        paths = [DATA / path for path in document["tables"]]
+        entries = ({_parsed(e["text"]): e["text"] for e in document.get(which) or []} for which in ("golden", "fine"))
+        return cls(file.stem, {path.stem: path for path in paths}, *entries)
+
+    def data(self) -> Path | dict[str, Path]:
+        return next(iter(self.paths.values())) if len(self.paths) == 1 else self.paths
+
+
+def _parsed(text: str) -> Rule | str:
+    """The rule; its text where it is of a kind that this version does not know."""
+    try:
+        return hf.parse(text)
+    except HoldfastError:
+        return text
+
+
+@dataclass
+class Score:
+    """What was shown of some data sets. By kind: counts of golden, fine and noise; golden rules, and those met."""
+
+    shown: Counter[tuple[str, str]] = field(default_factory=Counter)
+    golden: Counter[str] = field(default_factory=Counter)
+    met: Counter[str] = field(default_factory=Counter)
+    noise: list[str] = field(default_factory=list)
+    missed: list[str] = field(default_factory=list)
+
+    def add(self, other: Score) -> None:
+        self.shown += other.shown
+        self.golden += other.golden
+        self.met += other.met
+
+    def line(self, kind: str | None = None) -> str:
+        """Precision and recall of one kind, or of all."""
+        counts = Counter[str]()
+        for (of, verdict), count in self.shown.items():
+            counts[verdict] += count * (kind in (None, of))
+        total = sum(counts.values())
+        golden, met = (sum(n for of, n in c.items() if kind in (None, of)) for c in (self.golden, self.met))
+        precision = f"{1 - counts['noise'] / total:.2f}" if total else "   -"
+        recall = f"{met / golden:.2f}" if golden else "   -"
+        return f"precision {precision} ({total:3} shown, {counts['noise']:3} noise)  golden recall {recall} of {golden}"
+
+
+def judged(labels: Labels, shown: list[Ranked]) -> Score:
+    """The verdicts on the rules that are shown."""
+    score, rules = Score(), {ranked.rule for ranked in shown}
+    for ranked in shown:
+        verdict = (
+            "golden"
+            if _is_met(ranked.rule, labels.golden)
+            else "fine"
+            if _is_met(ranked.rule, labels.fine)
+            else "noise"
+        )
+        score.shown[ranked.kind, verdict] += 1
+        if verdict == "noise":
+            score.noise.append(ranked.text)
+    for rule, text in labels.golden.items():
+        kind = "row" if isinstance(rule, str) else rule.kind
+        score.golden[kind] += 1
+        if not isinstance(rule, str) and any(_says(one, rule) for one in rules):
+            score.met[kind] += 1
+        else:
+            score.missed.append(text)
+    return score
+
+
+def _is_met(rule: Rule, labelled: dict[Rule | str, str]) -> bool:
+    return rule in labelled or any(isinstance(rule, Dc) and _says(rule, one) for one in labelled if isinstance(one, Dc))
+
+
+def _says(shown: Rule, wanted: Rule) -> bool:
+    """Whether a rule that is shown tells a reader what a labelled rule says."""
+    if shown == wanted:
+        return True
+    if isinstance(shown, Key) and isinstance(wanted, Fd):
+        return shown.columns == wanted.left and shown.table == wanted.table
+    strict = isinstance(shown, Dc) and isinstance(wanted, Dc) and shown.is_one_row and wanted.is_one_row
+    return strict and implies(shown, wanted)
+
+
+def main() -> None:
+    options, names = ({a for a in sys.argv[1:] if a.startswith("--")}, [a for a in sys.argv[1:] if a[:2] != "--"])
+    print(machine())
+    total, started = Score(), time.process_time()
+    for file in sorted(LABELS.glob("*.yml")):
+        labels = Labels.read(file)
+        if names and not any(name in labels.name for name in names):
+            continue
+        before = time.process_time()
+        shown = hf.discover(labels.data(), time_budget=SECONDS).best()
+        score = judged(labels, shown)
+        total.add(score)
+        print(f"{labels.name:<42} {score.line()}  {time.process_time() - before:5.1f} s", flush=True)
+        for text in score.noise if "--noise" in options else []:
+            print(f"    noise   {text}")
+        for text in score.missed if "--missed" in options else []:
+            print(f"    missed  {text}")
+    for kind in dict.fromkeys([*total.golden, *(kind for kind, _ in total.shown)]):
+        print(f"  {kind:<40} {total.line(kind)}")
+    print(f"{'all':<42} {total.line()}  {time.process_time() - started:5.1f} s CPU")
+
+
+if __name__ == "__main__":
+    main()
