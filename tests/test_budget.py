@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -155,14 +156,13 @@ def test_keys_do_not_wait_for_what_explodes():
 
 
 def test_ranking_ends_in_time():
-    rules = hf.discover(two_tables()["r"], KINDS)
+    rules = hf.discover(two_tables(rows=200)["r"], KINDS, max_size=SMALL)
     whole = rules.best(most=None, least=0.0)
-    assert len(whole) > 20
-    ended = hf.discover(two_tables()["r"], KINDS)
-    object.__setattr__(ended, "clock", Budget(0.0))
+    assert len(whole) > 1
+    ended = replace(rules, clock=Budget(0.0))
     some = ended.best(most=None, least=0.0)
-    assert 0 < len(some) < len(whole) and {r.text for r in some} <= {t for r in whole for t in (r.text, *r.also)}
-    assert NOT_ALL_RANKED in ended.limits
+    assert 0 < len(some) < len(whole) and {r.text for r in some} <= {r.text for r in whole}
+    assert NOT_ALL_RANKED in ended.limits and NOT_ALL_RANKED not in rules.limits
     few = ended.row_rules
     assert len(few) < len(rules.row_rules)
     assert "rules about single rows: not all pairs of columns were compared" in ended.limits
@@ -222,7 +222,7 @@ AT_ONCE = ["--time-budget", "0.000001"]
 
 
 def test_an_unfinished_search_never_says_that_no_rules_hold(orders, capsys):
-    assert status_of(["discover", orders, *AT_ONCE]) == 0
+    assert status_of(["discover", orders, *AT_ONCE, *(option for kind in KINDS for option in ("--kind", kind))]) == 0
     out, err = capsys.readouterr()
     lines = out.splitlines()
     for kind in KINDS:
@@ -238,7 +238,7 @@ def test_a_finished_search_says_that_no_rules_hold(tmp_path, capsys):
     path.write_text("a,b\n1,x\n1,x\n2,y\n")
     assert status_of(["discover", str(path), "--kind", "key"]) == 0
     out, err = capsys.readouterr()
-    assert out.strip() == "no rules hold" and not err
+    assert "no rules hold" in out and not err
 
 
 def test_several_tables_say_which_was_not_searched(orders, tmp_path, capsys):
@@ -281,7 +281,7 @@ def test_csv_tells_on_stderr_and_in_a_column(orders, capsys, monkeypatch):
     assert {line.rsplit(",", 1)[1] for line in lines if ",fd," in line} == {"False"}
     assert status_of(["discover", orders, "--kind", "key", "--kind", "fd"]) == 0
     out = capsys.readouterr().out
-    assert "key: 1 rule\n" in out and "(not finished)" in next(line for line in out.splitlines() if "fd:" in line)
+    assert "every rule that holds (1 key, " in out and "not finished: fd of orders" in " ".join(out.split())
 
 
 def test_all_rules_as_far_as_there_is_time(tmp_path, capsys, monkeypatch):

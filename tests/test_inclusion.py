@@ -701,7 +701,7 @@ def test_inclusions_on_the_command_line(tmp_path, capsys):
     assert document["foreign_keys"][0]["rule"] == "orders.customer in customers.id"
     assert status_of(["discover", *files]) == 0
     shown = capsys.readouterr().out
-    assert "ind: 1 rule" in shown and "columns without values: orders.note" in shown
+    assert "orders.customer -> customers.id" in shown and "columns without values: note" in shown
 
 
 def test_texts_of_an_earlier_release_in_the_files_do_not_count(tmp_path):

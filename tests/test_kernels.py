@@ -23,6 +23,8 @@ ELSEWHERE = {
     "agree_tree.build_tree": "test_agree.py::test_the_tree_counts_violations",
     "agree_tree.count_among": "test_agree.py::test_the_tree_counts_violations",
     "agree_tree.count_specialisations": "test_agree.py::test_the_tree_counts_violations",
+    "agreement.inversions": "test_rank.py::test_inversions",
+    "agreement.right_sides": "test_rank.py::test_what_a_left_side_says_follows_the_definition",
     "bounds.bound": "test_witness.py::test_every_search_answers_as_brute_force_does",
     "bounds.find_pairs": "test_witness.py::test_every_search_answers_as_brute_force_does",
     "bounds.find_partners": "test_witness.py::test_every_search_answers_as_brute_force_does",

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from holdfast.finding import discover, foreign_keys, row_rules
     from holdfast.profile import Profile
     from holdfast.ranking.foreign_keys import ForeignKey
-    from holdfast.ranking.interest import Weights
     from holdfast.ranking.rank import Ranked
     from holdfast.rulebook import Rulebook
     from holdfast.rulebook.outcome import Outcome
@@ -87,7 +86,6 @@ __all__ = [
     "ValueRefused",
     "VersionEvents",
     "Violation",
-    "Weights",
     "check",
     "discover",
     "foreign_keys",
@@ -106,7 +104,6 @@ _HOMES = {  # the names of each module; a module is imported when one of its nam
     "ValueRefused",
     "holdfast.profile": "Profile",
     "holdfast.ranking.foreign_keys": "ForeignKey",
-    "holdfast.ranking.interest": "Weights",
     "holdfast.ranking.rank": "Ranked",
     "holdfast.rulebook": "Rulebook",
     "holdfast.rulebook.outcome": "Outcome",

@@ -9,13 +9,14 @@ from typing import Any
 from holdfast.discovery.budget import Budget
 from holdfast.discovery.ind.inclusions import Inclusions
 from holdfast.discovery.row_rules import row_rules as rules_of_rows
+from holdfast.discovery.search_options import SearchOptions
 from holdfast.discovery.width import require_narrow
 from holdfast.executors.executor import Cancelled
 from holdfast.ranking.foreign_keys import MAX_MISSING, ForeignKey
 from holdfast.ranking.foreign_keys import foreign_keys as suggestions
-from holdfast.ranking.interest import TableMeasures, Weights
 from holdfast.ranking.most import DEFAULT_MOST
 from holdfast.ranking.rank import WORTH_READING, Ranked, rank
+from holdfast.ranking.table_view import TableView
 from holdfast.rules.ruleset import RuleSet
 from holdfast.table.change import Part
 from holdfast.table.dictionary import TextDictionary
@@ -88,16 +89,17 @@ class EncodedTables:
     def best(
         self,
         rules: RuleSet,
-        nulls: str,
+        options: SearchOptions,
         most: int | None = DEFAULT_MOST,
-        weights: Weights | None = None,
         least: float = WORTH_READING,
         budget: Budget | None = None,
     ) -> list[Ranked]:
-        """The rules that are worth reading, best first. If the budget runs out, among those that were measured."""
-        tables = {name: TableMeasures(table.schema, table.codes(), nulls) for name, table in self.rows.items()}
-        keys = self.keys_within(budget) if len(rules.of("ind")) else []
-        return rank(rules, tables, keys, weights, most, least, budget)
+        """The rules that are worth reading, best first; of a sample of the rows, those among `rules`. If the budget
+        runs out, among those that were looked at."""
+        views = {name: TableView(table.schema, table.codes(), options.nulls) for name, table in self.rows.items()}
+        keys = self.keys_within(budget) if "ind" in options.kinds else []
+        ranked = rank(rules, views, options, keys, most, least, budget, is_lone=self.is_lone)
+        return [r for r in ranked if not r.error and r.rule in rules] if self.is_sample else ranked
 
     @property
     def likely_keys(self) -> list[ForeignKey]:

@@ -14,13 +14,10 @@ from holdfast.discovery.search_options import SearchOptions
 from holdfast.encoded_tables import EncodedTables
 from holdfast.html_table import html_table
 from holdfast.ranking.foreign_keys import ForeignKey
-from holdfast.ranking.interest import TableMeasures, Weights
 from holdfast.ranking.most import DEFAULT_MOST
-from holdfast.ranking.rank import NOT_ALL_RANKED, WORTH_READING, Ranked
-from holdfast.rules.rule import KINDS, Dc, Rule
+from holdfast.ranking.rank import WORTH_READING, Ranked
+from holdfast.rules.rule import KINDS
 from holdfast.rules.ruleset import RuleSet
-
-_WORTH_COMPARING = 0.01  # the share of pairs of rows that would violate a comparison within a row
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -47,14 +44,13 @@ class Profile(RuleSet):
         new = tuple(text for text in budget.skipped if text not in self.limits)
         object.__setattr__(self, "limits", (*self.limits, *new))  # which questions are asked later is not known before
 
-    def best(
-        self, most: int | None = DEFAULT_MOST, weights: Weights | None = None, least: float = WORTH_READING
-    ) -> list[Ranked]:
-        """The rules of each kind that a person finds worth reading, the best first, each with its reasons."""
+    def best(self, most: int | None = DEFAULT_MOST, least: float = WORTH_READING) -> list[Ranked]:
+        """The rules of each kind that a person finds worth reading, the best first, each with its reasons; also rules
+        with which up to 1 % of the rows disagree."""
         if self.data is None or self.options is None:
             return []
         with self.timed() as budget:
-            return self.data.best(self, self.options.nulls, most, weights, least, budget)
+            return self.data.best(self, self.options, most, least, budget)
 
     def __str__(self) -> str:
         """The rules worth reading, as a text table, under a line that counts all rules."""
@@ -66,7 +62,7 @@ class Profile(RuleSet):
 
     def _repr_html_(self) -> str:
         best = self.best()
-        rows = [(r.kind, r.score, r.text, r.sentence, "; ".join((*r.notes, *r.reasons))) for r in best]
+        rows = [(r.kind, r.score, r.text, r.sentence, "; ".join(r.reasons)) for r in best]
         shown = html_table(["kind", "score", "rule", "sentence", "why"], rows, len(rows), most=len(rows))
         return f"<p>{escape(repr(self))}; those worth reading:</p>{shown}"
 
@@ -77,24 +73,6 @@ class Profile(RuleSet):
             return []
         with self.timed() as budget:
             return self.data.keys_within(budget)
-
-    @cached_property
-    def best_row_rules(self) -> list[Rule]:
-        """Of the comparisons of two columns in each row, those worth reading, the best first: many rows have both
-        values, and other rows' values would not do."""
-        if self.data is None or self.options is None or not len(self.row_rules):
-            return []
-        measures = {n: TableMeasures(r.schema, r.codes(), self.options.nulls) for n, r in self.data.rows.items()}
-        scored = list[tuple[float, str, Dc]]()
-        with self.timed() as budget:
-            for block in self.row_rules.blocks:
-                for rule, text, _, _ in block.with_details():
-                    if len(scored) >= DEFAULT_MOST and budget.spent():
-                        budget.skip(NOT_ALL_RANKED)
-                        break
-                    if isinstance(rule, Dc) and block.table is not None:
-                        scored.append((measures[block.table].of_one_row(rule), text, rule))
-        return [rule for score, _, rule in sorted(scored, key=lambda s: (-s[0], s[1])) if score >= _WORTH_COMPARING]
 
     @cached_property
     def row_rules(self) -> RuleSet:

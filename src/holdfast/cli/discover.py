@@ -34,6 +34,7 @@ from holdfast.cli.options import (
 )  # fmt: skip
 from holdfast.cli.output import Format, Record, as_json, print_csv
 from holdfast.cli.progress import announce, discovery_bar
+from holdfast.cli.screen import print_screen
 from holdfast.cli.terminal import Console
 from holdfast.discovery.budget import Budget
 from holdfast.discovery.interrupt import INTERRUPTED, interruptible
@@ -43,12 +44,15 @@ from holdfast.errors import HoldfastError
 from holdfast.finding import TIME_BUDGET, found_on_spark, found_within, in_words
 from holdfast.profile import Profile
 from holdfast.ranking.most import DEFAULT_MOST
+from holdfast.ranking.rank import Ranked
 from holdfast.rules.rule import KINDS, Rule
 from holdfast.rules.rule_block import RuleBlock
 from holdfast.rules.sentence import sentence
 from holdfast.table.options import Choices
 
 _RULES_PER_STEP = 1024  # rules that are put into words between two looks at the clock
+_QUICK = "of fd, order and dc, only rules that are worth reading were looked for; --kind or --all: every rule"
+_MOST_KEY_COLUMNS = 3  # of keys that are searched for one screen
 _WORDING_SHARE = 0.7  # of the time that is left; the rest is for printing
 
 
@@ -64,15 +68,17 @@ def discover_command(
     most: Annotated[
         int, typer.Option(min=1, help="List at most this many rules of each kind and table.")
     ] = DEFAULT_MOST,
-    why: Annotated[bool, typer.Option("--why", help="Give the reasons for the score of each rule.")] = False,
+    why: Annotated[bool, typer.Option("--why", help="Give the reasons for each rule.")] = False,
+    text: Annotated[bool, typer.Option("--text", help="Show rules as text that other commands take.")] = False,
     key: Key = None, type: Types = None, columns: Columns = None, exclude: Exclude = None,
     on: On = "auto", master: Master = None, remote: Remote = None,
     format: Form = Format.TABLE, safe_cells: SafeCells = False,
 ) -> None:  # fmt: skip
     """Find the rules that hold on tables, or nearly hold.
 
-    The kinds of rules are: keys (key), functional dependencies (fd), inclusions (ind), order dependencies (order) and
-    denial constraints (dc).
+    Shows what is worth reading on one screen for each table. With --kind or --all, all rules of these kinds are
+    searched and counted; --all lists them. The kinds of rules are: keys (key), functional dependencies (fd), inclusions
+    (ind), order dependencies (order) and denial constraints (dc).
     """
     if format not in (Format.TABLE, Format.JSON, Format.CSV):
         raise HoldfastError(f"rules are printed as table, json or csv, not {format}")
@@ -83,6 +89,9 @@ def discover_command(
         tuple(kind or DEFAULT_KINDS), nulls, size_of(max_size), max_error, error, compare,
         cross_columns=cross_columns, evidence=evidence,
     )  # fmt: skip
+    is_screen = format is Format.TABLE and not every
+    is_quick = not every and not kind
+    wanted = _for_screen(search) if is_quick else search
     choices = Choices(keys_of(key or []), types_of(type or []), columns_of(columns), columns_of(exclude))
     with discovery_bar() as progress:
         budget = Budget(time_budget or None, progress, divided=True)
@@ -91,14 +100,15 @@ def discover_command(
                 data = frames if isinstance(tables, dict) else next(iter(frames.values()))
                 rules = found_on_spark(budget, data, search, choices)
         else:
-            rules = found_within(budget, lambda: EncodedTables.of(tables, choices, budget), search, listed=every)
+            rules = found_within(budget, lambda: EncodedTables.of(tables, choices, budget), wanted, listed=every)
+            rules = replace(rules, options=search, limits=(*rules.limits, *([_QUICK] if is_quick else [])))
         progress("ranking", 1.0)
         clock = Budget(rules.left, divided=True)
         rules = replace(rules, clock=clock)
         with interruptible(clock, again=INTERRUPTED in rules.limits):
-            records = _every(rules) if every else [ranked.record() for ranked in rules.best(most)]
-            document = _document(rules, names, nulls, records) if format is not Format.CSV else {}
-            comparisons = rules.best_row_rules if format is Format.TABLE and not every else []
+            shown = [] if every and format is Format.TABLE else rules.best(most)
+            records = _every(rules) if every else [one.record() for one in shown if one.error <= max_error]
+            document = _document(rules, names, nulls, records, shown) if format is Format.JSON else {}
     unfinished = _unfinished(rules)
     if unfinished:
         print(f"holdfast: {unfinished}", file=sys.stderr)
@@ -107,9 +117,19 @@ def discover_command(
     elif format is Format.CSV:
         _print_csv(rules, records, None if isinstance(tables, dict) else names[0], safe_cells)
     else:
-        print_rules(rules, records, comparisons, every, why)
+        if is_screen:
+            print_screen(rules, shown, " ".join(files), texts=text, why=why, whole=bool(kind))
+        else:
+            print_rules(rules, records)
         if unfinished:
             Console().print(unfinished, highlight=False, markup=False)
+
+
+def _for_screen(search: SearchOptions) -> SearchOptions:
+    """What must be searched for one screen: short keys, and inclusions. The rest is looked for where it is credible."""
+    kinds = tuple(kind for kind in search.kinds if kind in ("key", "ind"))
+    columns = min(size for size in (search.sizes["key"], _MOST_KEY_COLUMNS) if size is not None)
+    return replace(search, kinds=kinds, max_size={**search.sizes, "key": columns}, max_error=0.0, error=None)
 
 
 def _print_csv(rules: Profile, records: list[Record], only_table: str | None, safe_cells: bool) -> None:
@@ -160,7 +180,7 @@ def _unfinished(rules: Profile) -> str | None:
     return f"{word}: {reasons}; {searched}; every rule shown holds"
 
 
-def _document(rules: Profile, names: list[str], nulls: str, records: list[Record]) -> Record:
+def _document(rules: Profile, names: list[str], nulls: str, records: list[Record], shown: list[Ranked]) -> Record:
     document: Record = {
         "tables": names,
         "nulls": nulls,
@@ -173,6 +193,17 @@ def _document(rules: Profile, names: list[str], nulls: str, records: list[Record
         "counts": {kind: len(rules.of(kind)) for kind in KINDS if len(rules.of(kind))},
         "row_rules": rules.row_rules.texts(),
         "foreign_keys": [vars(key) | {"rule": str(key.rule)} for key in rules.foreign_keys],
+        "shown": [
+            {
+                "table": r.table,
+                "kind": r.kind,
+                "text": r.text,
+                "error": r.error,
+                "score": r.score,
+                "sentence": r.sentence,
+            }
+            for r in shown
+        ],
         "rules": records,
     }
     return document | {"limits": list(rules.limits)}  # last: the fields above may add limits

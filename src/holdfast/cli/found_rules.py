@@ -1,4 +1,4 @@
-"""Prints the rules that `holdfast discover` found as tables for people."""
+"""Prints all rules that `holdfast discover --all` found, as tables for people."""
 
 from __future__ import annotations
 
@@ -6,14 +6,12 @@ from holdfast.cli.output import Record, print_table
 from holdfast.cli.terminal import Console
 from holdfast.discovery.database import Searched
 from holdfast.profile import Profile
-from holdfast.ranking.most import DEFAULT_MOST
 from holdfast.rules.predicate import IsNull
-from holdfast.rules.rule import Dc, Rule
+from holdfast.rules.rule import Dc
 from holdfast.rules.rule_block import RuleBlock
 from holdfast.rules.sentence import sentence
 from holdfast.rules.wording import counted
 
-_MAX_SIMILAR = 3  # similar rules that are listed with a rule
 _MAX_TABLE_ROWS = 500  # more rules are printed as lines
 _LEGEND = {
     "fd": "fd: functional dependency (equal values on the left give equal values on the right)",
@@ -23,23 +21,20 @@ _LEGEND = {
 }
 
 
-def print_rules(rules: Profile, records: list[Record], comparisons: list[Rule], every: bool, why: bool) -> None:
-    """Prints the rules of each kind and table, then what else the search found. `comparisons`: the best row rules."""
+def print_rules(rules: Profile, records: list[Record]) -> None:
+    """Prints the rules of each kind and table, then what else the search found."""
     console = Console()
     for block in rules.blocks:
-        _print_block(console, rules, block, records, every, why)
-    printed = {(block.kind, block.label) for block in rules.blocks}
-    for search in rules.unfinished:
-        table = None if rules.data is None or rules.data.is_lone else search.table
-        if (search.kind, table) not in printed:
-            console.print(f"{_search_name(search, rules)}: none found (not finished)", highlight=False, markup=False)
+        _print_block(console, rules, block, records)
+    for line in not_found(rules):
+        console.print(line, highlight=False, markup=False)
     if not rules.blocks and rules.complete:
         console.print("no rules hold")
     if len(rules.row_rules):
-        _print_row_rules(console, rules, comparisons, every)
-    incomplete_keys = [key for key in rules.foreign_keys if key.missing][:DEFAULT_MOST]
+        _print_row_rules(console, rules)
+    incomplete_keys = [key for key in rules.foreign_keys if key.missing]
     if incomplete_keys:
-        console.print("not quite included, but alike enough to be meant as foreign keys:")
+        console.print("not quite included:")
     for key in incomplete_keys:
         console.print(f"  {key}", highlight=False, markup=False)
     if rules.vacuous:
@@ -49,9 +44,18 @@ def print_rules(rules: Profile, records: list[Record], comparisons: list[Rule], 
             console.print(_LEGEND[kind], highlight=False, markup=False)
 
 
-def _print_block(
-    console: Console, rules: Profile, block: RuleBlock, records: list[Record], every: bool, why: bool
-) -> None:
+def not_found(rules: Profile) -> list[str]:
+    """A line for each unfinished search that has found nothing."""
+    printed = {(block.kind, block.label) for block in rules.blocks}
+    lines = []
+    for search in rules.unfinished:
+        table = None if rules.data is None or rules.data.is_lone else search.table
+        if (search.kind, table) not in printed:
+            lines.append(f"{_search_name(search, rules)}: none found (not finished)")
+    return lines
+
+
+def _print_block(console: Console, rules: Profile, block: RuleBlock, records: list[Record]) -> None:
     """Prints the rules of one kind and table."""
     shown = [r for r in records if (r["kind"], r["table"]) == (block.kind, block.label)]
     about = f" of {block.label}" if block.label else ""
@@ -59,14 +63,8 @@ def _print_block(
     title += " (not finished)" if block.kind in _unfinished_kinds(rules, block.label) else ""
     if len(shown) > _MAX_TABLE_ROWS:
         _print_lines(console, title, shown)
-    elif every or len(shown) == len(block):
-        print_table(console, title, shown, ["text", "error", "support", "sentence"])
-    elif shown:
-        title += f", {len(shown)} worth reading (--all: all)"
-        print_table(console, title, shown, ["score", "text", "sentence"])
     else:
-        console.print(f"{title}, none worth reading (--all: all)", highlight=False, markup=False)
-    _print_notes(console, shown, why)
+        print_table(console, title, shown, ["text", "error", "support", "sentence"])
 
 
 def _print_lines(console: Console, title: str, records: list[Record]) -> None:
@@ -89,36 +87,17 @@ def _unfinished_kinds(rules: Profile, table: str | None) -> set[str]:
     return {search.kind for search in rules.unfinished if table is None or search.table in (None, table)}
 
 
-def _print_notes(console: Console, records: list[Record], why: bool) -> None:
-    """Prints what a reader should know about each rule: notes, reasons for its score, similar rules."""
-    for record in records:
-        lines = [*record.get("notes", ()), *(record.get("reasons", ()) if why else ())]
-        if record.get("also"):
-            similar = "; ".join(record["also"][:_MAX_SIMILAR])
-            rest = len(record["also"]) - _MAX_SIMILAR
-            lines.append(f"it stands for {similar}{f' and {rest} more' if rest > 0 else ''}")
-        for line in lines:
-            console.print(f"  {record['text']}: {line}", highlight=False, markup=False)
-
-
-def _print_row_rules(console: Console, rules: Profile, comparisons: list[Rule], every: bool) -> None:
+def _print_row_rules(console: Console, rules: Profile) -> None:
     """Prints the rules about single rows: comparisons as a table, columns that are never empty in one line."""
-    texts: dict[Rule, str] = {}
-    never_empty = []
+    records, never_empty = [], []
     for rule, text in rules.row_rules.with_texts():
         assert isinstance(rule, Dc)
         (predicate,) = rule.predicates
         if isinstance(predicate, IsNull):
             never_empty.append(predicate.cell.column if rule.table is None else f"{rule.table}.{predicate.cell.column}")
         else:
-            texts[rule] = text
-    chosen = list(texts) if every else [rule for rule in comparisons if rule in texts][:DEFAULT_MOST]
-    records = [{"text": texts[rule], "sentence": sentence(rule)} for rule in chosen]
-    title = f"about single rows: {counted(len(texts), 'rule')}"
+            records.append({"text": text, "sentence": sentence(rule)})
     if records:
-        more = f", {len(records)} worth reading (--all: all)" if len(records) < len(texts) else ""
-        print_table(console, f"{title}{more}", records, ["text", "sentence"])
-    elif texts:
-        console.print(f"{title}, none worth reading (--all: all)", highlight=False, markup=False)
+        print_table(console, f"about single rows: {counted(len(records), 'rule')}", records, ["text", "sentence"])
     if never_empty:
         console.print(f"never empty: {', '.join(never_empty)}", highlight=False, markup=False)

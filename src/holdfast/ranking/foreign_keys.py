@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 
@@ -24,6 +24,7 @@ from holdfast.table.rows import Rows
 
 MAX_MISSING = 0.3  # share of the left values that may be missing on the right
 _MAX_KEY_COLUMNS = 4
+_TEXT = 0.3  # added to the score of texts
 _ALIKE = 0.6  # the least similarity of similar names
 
 
@@ -74,6 +75,16 @@ def foreign_keys(
     return sorted(likely, key=lambda s: (-s.score, str(s.rule)))
 
 
+def best_targets(keys: Iterable[ForeignKey]) -> list[ForeignKey]:
+    """Of the foreign keys with the same left columns, the likeliest."""
+    best: dict[tuple[str, tuple[str, ...]], ForeignKey] = {}
+    for key in keys:
+        left = key.rule.left_table, key.rule.left
+        if left not in best or key.score > best[left].score:
+            best[left] = key
+    return list(best.values())
+
+
 def _composite(
     inclusions: Inclusions, codes: Mapping[str, Codes], unique: npt.NDArray[np.bool_], budget: Budget
 ) -> Iterator[ForeignKey]:
@@ -118,6 +129,9 @@ def _suggestion(
         score += 0.1
     else:
         reasons.append(f"but there are only {inclusions.distinct[left]} different values")
+    if a.column.kind is Kind.TEXT and a.table != b.table and inclusions.distinct[left] > 1:
+        score += _TEXT
+        reasons.append("texts of one table rarely occur in another by chance")
     if filled[left] == inclusions.distinct[left] and a.table != b.table and similarity < _ALIKE:
         score -= 0.1
         reasons.append("but the values on the left are also all different")

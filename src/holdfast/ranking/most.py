@@ -1,3 +1,3 @@
-"""How many rules of each kind and table are shown, unless more are asked for."""
+"""How many rules of each kind and table are shown, for dependencies how many left sides, unless more are asked for."""
 
-DEFAULT_MOST = 10
+DEFAULT_MOST = 15

@@ -31,6 +31,7 @@ KIND_NAMES = {
     "dc": "Denial constraints",
 }
 _MAX_WORST, _MAX_EXAMPLES, _MAX_TRENDS, _MAX_EVENTS = 10, 3, 6, 40
+_FOUND = "found"  # and nobody has decided about it
 _MISFIT = "It does not fit"
 _MAX_ROWS_CHECKED = 200_000  # of all tables together, to count the violations of a suggestion
 
@@ -53,7 +54,6 @@ class Line:
     error: float = 0.0
     score: float | None = None
     reasons: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -189,12 +189,11 @@ def line_of_ranked(ranked: Ranked, nulls: str) -> Line:
         ranked.kind,
         ranked.text,
         ranked.sentence,
-        "found",
+        _FOUND,
         nulls=nulls,
         error=ranked.error,
         score=ranked.score,
         reasons=ranked.reasons,
-        notes=ranked.notes,
     )
 
 
@@ -210,8 +209,13 @@ def _counted(book: Rulebook, line: Line, found: RuleSet) -> Line:
     block = next((b for b in of_kind if any(rule in RuleSet((b,)) for rule in rules)), None)
     if (block is not None and block.errors is None) or (block is None and _rows(book) > _MAX_ROWS_CHECKED):
         return line
-    look = look_at(book, line.id)
+    look = _look_at(book, line)
     return replace(line, violations=look.count, error=look.error)
+
+
+def _look_at(book: Rulebook, line: Line) -> Look:
+    """The violations of a rule; of one that nobody has decided about, under the null policy of discovery."""
+    return book.look_alone(line.rule, line.nulls) if line.status == _FOUND else look_at(book, line.id)
 
 
 def _rows(book: Rulebook) -> int:
@@ -224,7 +228,7 @@ def _worst_first(line: Line) -> tuple[bool, int, int]:
 
 
 def _worst(book: Rulebook, line: Line, mask: Mask) -> Worst:
-    look = look_at(book, line.id)
+    look = _look_at(book, line)
     rule, table = look.item.rule, look.table
     shown = tuple(shown_violation(rule, table, violation, mask) for violation in look.page(0, _MAX_EXAMPLES))
     return Worst(line, table, look.count_rows(), shown, causes_of(look, mask))

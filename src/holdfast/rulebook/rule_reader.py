@@ -27,7 +27,6 @@ from holdfast.violations.look import LOOK_AT, Look, Violation, of_row
 from holdfast.violations.look import shown as shown_violations
 
 if TYPE_CHECKING:
-    from holdfast.ranking.interest import Weights
     from holdfast.ranking.rank import Ranked
 
 
@@ -78,9 +77,11 @@ class RuleReader(RulebookReader):
         which they were proven last. `catch_up` updates them."""
         return self._ready().state.chronicle.late()
 
-    def best(self, most: int | None = DEFAULT_MOST, weights: Weights | None = None) -> list[Ranked]:
-        """The found rules worth reading, the best first, each with its reasons."""
-        return self.encoded.best(self.found(), self.discovery_nulls, most, weights)
+    def best(self, most: int | None = DEFAULT_MOST) -> list[Ranked]:
+        """The rules worth reading, of the kinds that are found and kept, the best first, each with its reasons; also
+        rules with which up to 1 % of the rows disagree."""
+        search = self._engine.options.search
+        return [] if search is None else self.encoded.best(self.found(), search, most)
 
     def text_of(self, rule: Rule) -> str:
         """A rule's text, with columns in the order of the schema of the only table."""

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.errors import HoldfastError, StoreError
-from holdfast.ranking.interest import columns_of
 from holdfast.ranking.rank import Ranked
 from holdfast.report.facts import Facts, Line, line_of_ranked, lines_of, references_of
 from holdfast.report.graph import graph_svg
@@ -25,7 +24,7 @@ from holdfast.rulebook import Rulebook
 from holdfast.rules.bind import require_fits
 from holdfast.rules.grammar import parse, parse_filter
 from holdfast.rules.names import quoted
-from holdfast.rules.rule import KINDS, Ind, Rule
+from holdfast.rules.rule import KINDS, Ind, Rule, as_dc
 from holdfast.rules.sentence import sentence
 from holdfast.store.kept_versions import MANIFESTS
 from holdfast.violations.look import Look
@@ -257,4 +256,6 @@ def _with_sentence(line: Line) -> Line:
 
 
 def _columns(rule: Rule) -> frozenset[str]:
-    return frozenset((*rule.left, *rule.right)) if isinstance(rule, Ind) else columns_of(rule)
+    if isinstance(rule, Ind):
+        return frozenset((*rule.left, *rule.right))
+    return frozenset(cell.column for p in as_dc(rule).predicates for cell in p.cells)

@@ -13,6 +13,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -229,11 +230,12 @@ def found_as(book: Rulebook, rule: Rule) -> Rule | None:
 
 
 def _rule_of(rule: str, book: Rulebook | None) -> Rule:
-    """The rule with this text, or the found rule with this id."""
+    """The rule with this text, or the rule with this id that was found or is worth reading."""
     try:
         return parse(rule)
     except RuleError as error:
-        for value in book.found() if book is not None else ():
+        best = [ranked.rule for ranked in book.best()] if book is not None else []
+        for value in chain(best, book.found() if book is not None else ()):
             if value.id == rule:
                 return value
         raise RuleError(f"there is no rule with the id {shown(rule)}, and as a text: {error}") from None

@@ -52,7 +52,7 @@ class Partitions:
 
     def __init__(self, numbers: Small, distinct: Numbers, nulls: str, memory: int = DEFAULT_MEMORY) -> None:
         """`numbers[column, row]`: the values as numbers from 0 on; `distinct[column]`: how many values there are."""
-        self._numbers, self._distinct, self._nulls, self._memory = numbers, distinct, nulls, memory
+        self.numbers, self.distinct, self._nulls, self._memory = numbers, distinct, nulls, memory
         self._kept: OrderedDict[frozenset[int], Partition] = OrderedDict()
         self._bytes = 0
         self.columns, self.rows = numbers.shape
@@ -71,7 +71,7 @@ class Partitions:
     def shared(self) -> dict[str, Array]:
         """What another process needs for the same partitions."""
         nulls = np.frombuffer(self._nulls.encode(), np.uint8)
-        return {"numbers": self._numbers, "distinct": self._distinct, "nulls": nulls, "memory": np.array(self._memory)}
+        return {"numbers": self.numbers, "distinct": self.distinct, "nulls": nulls, "memory": np.array(self._memory)}
 
     @classmethod
     def from_shared(cls, arrays: Arrays) -> Partitions:
@@ -82,13 +82,13 @@ class Partitions:
     def by_row_and_column(self) -> tuple[Small, Small, Numbers, bool]:
         """The numbers by row and by column, a zeroed place for each number, and whether nulls differ from everything on
         a right side."""
-        most = int(self._distinct.max(initial=0))
+        most = int(self.distinct.max(initial=0))
         differ = self._nulls == "distinct"
-        return np.ascontiguousarray(self._numbers.T), self._numbers, np.zeros(most, np.int64), differ
+        return np.ascontiguousarray(self.numbers.T), self.numbers, np.zeros(most, np.int64), differ
 
     def by_values(self) -> list[int]:
         """The columns, those with the fewest values first."""
-        return [int(column) for column in np.argsort(self._distinct, kind="stable")]
+        return [int(column) for column in np.argsort(self.distinct, kind="stable")]
 
     def of(self, columns: Sequence[int]) -> Partition:
         """The rows grouped by these columns."""
@@ -98,20 +98,20 @@ class Partitions:
             return self._kept[key]
         if not key:
             return self._keep(key, Partition(np.arange(self.rows, dtype=np.int32), self._whole()))
-        last = min(key, key=lambda c: (self._distinct[c], c))
+        last = min(key, key=lambda c: (self.distinct[c], c))
         return self._keep(key, self._refined(self.of(tuple(key - {last})), last))
 
     def numbering(self, column: int) -> bytes:
         """A digest that columns share if they group the rows in the same way."""
-        return hashlib.sha256(self._numbers[column].tobytes()).digest()
+        return hashlib.sha256(self.numbers[column].tobytes()).digest()
 
     def _whole(self) -> Small:
         return np.array([self.rows] if self.rows > 1 else [], np.int32)
 
     def _refined(self, partition: Partition, column: int) -> Partition:
         rows, ends = np.empty(len(partition.rows), np.int32), np.empty(len(partition.rows) // 2 + 1, np.int32)
-        count = np.zeros(self._distinct[column], np.int64)
-        filled, groups = refine(partition.rows, partition.ends, self._numbers[column], count, rows, ends)
+        count = np.zeros(self.distinct[column], np.int64)
+        filled, groups = refine(partition.rows, partition.ends, self.numbers[column], count, rows, ends)
         return Partition(rows[:filled].copy(), ends[:groups].copy())
 
     def _keep(self, key: frozenset[int], partition: Partition) -> Partition:
@@ -129,13 +129,13 @@ class Partitions:
             starts = np.concatenate([[0], partition.ends[:-1]])[:most] if len(partition.ends) else np.zeros(0, int)
             return np.stack([partition.rows[starts], partition.rows[starts + 1]], axis=1).astype(np.int64)
         differ = self._nulls == "distinct"
-        return out[: find_clashes(partition.rows, partition.ends, self._numbers[right], differ, out)]
+        return out[: find_clashes(partition.rows, partition.ends, self.numbers[right], differ, out)]
 
     def errors(self, left: Sequence[int], right: int | None) -> tuple[int, int]:
         """(violating ordered pairs, fewest rows to remove) of `left -> right`, or of the key `left`."""
         partition = self.of(left)
         if right is None:
             return partition.shared_pairs(), partition.superfluous()
-        count, differ = np.zeros(self._distinct[right], np.int64), self._nulls == "distinct"
-        pairs, removed = error_counts(partition.rows, partition.ends, self._numbers[right], differ, count)
+        count, differ = np.zeros(self.distinct[right], np.int64), self._nulls == "distinct"
+        pairs, removed = error_counts(partition.rows, partition.ends, self.numbers[right], differ, count)
         return int(pairs), int(removed)
