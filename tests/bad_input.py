@@ -133,10 +133,18 @@ def ragged(home: Home) -> None:
     home.refused(home.run("discover", "bad.csv"), "bad.csv, line 3", "3 cells instead of 2")
 
 
-@case(FILE, "text that is not UTF-8", REFUSED + "the message has file, line and byte")
+@case(FILE, "text that is partly UTF-8 and partly not", REFUSED + "the message has file, line and byte")
 def encoding(home: Home) -> None:
-    home.write("bad.csv", b"a,b\n1,\xff\n")
-    home.refused(home.run("discover", "bad.csv"), "bad.csv, line 2", "UTF-8")
+    home.write("bad.csv", "a,b\nö,1\n".encode() + b"2,\xff\n")
+    home.refused(home.run("discover", "bad.csv"), "bad.csv, line 3", "UTF-8")
+
+
+@case(FILE, "text in UTF-16 or Windows-1252", "read; the command says so")
+def other_encodings(home: Home) -> None:
+    for name in ("utf-16", "cp1252"):
+        home.write("odd.csv", "a,b\nö,1\nä,2\n".encode(name))
+        ran = home.run("discover", "odd.csv", "--format", "json")
+        assert ran.status == 0 and f"encoding {name}" in ran.err
 
 
 @case(FILE, "a header with a quoted line break", "read: the line break is part of the name")

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from holdfast.table.effect import Bad, Drift
     from holdfast.table.kind import Kind
     from holdfast.table.options import TableOptions
+    from holdfast.table.reading import Reading
     from holdfast.table.schema import Column, Schema
     from holdfast.violations.explain import Explanation
     from holdfast.violations.listing import BatchViolations, RuleViolations
@@ -69,6 +70,7 @@ __all__ = [
     "Profile",
     "Ranked",
     "ReadError",
+    "Reading",
     "Rule",
     "RuleChange",
     "RuleEntry",
@@ -119,6 +121,7 @@ _HOMES = {  # the names of each module; a module is imported when one of its nam
     "holdfast.table.effect": "Bad Drift",
     "holdfast.table.kind": "Kind",
     "holdfast.table.options": "TableOptions",
+    "holdfast.table.reading": "Reading",
     "holdfast.table.schema": "Column Schema",
     "holdfast.violations.explain": "Explanation",
     "holdfast.violations.listing": "BatchViolations RuleViolations",

@@ -53,7 +53,7 @@ def check(
         return _checked_on_spark(data, rules, nulls, choices)
     entries = [as_entry(rule, require_policy(nulls)) for rule in entries_of(rules)]
     is_alone = not isinstance(data, Mapping) or len(data) == 1
-    sources = read_all(data, _needed(entries, choices, is_alone))
+    sources = read_all(data, _needed(entries, choices, is_alone), choices.reading)
     tables = sources if isinstance(data, Mapping) else next(iter(sources.values()))
     return Found(Rulebook.create(None, tables, rules=entries, rule_nulls=nulls, progress=progress, **options))
 

@@ -23,6 +23,7 @@ from holdfast.table.dictionary import TextDictionary
 from holdfast.table.net import Planner
 from holdfast.table.options import Choices, TableOptions
 from holdfast.table.read import Source, read_all
+from holdfast.table.reading import ReadAs
 from holdfast.table.rows import Rows
 from holdfast.table.schema import Schema
 
@@ -36,6 +37,7 @@ class EncodedTables:
     is_lone: bool
     is_sample: bool = False  # these are some rows of larger tables: they rank rules, but do not prove any
     unread: tuple[str, ...] = ()  # tables that were not read because the time budget ran out
+    read_as: Mapping[str, ReadAs | None] = field(default_factory=dict)  # how each text file was read
     _likely: list[list[ForeignKey]] = field(default_factory=list, repr=False)  # of `likely_keys`, once searched
 
     @classmethod
@@ -44,7 +46,7 @@ class EncodedTables:
         tables."""
         budget, dictionary, rows = budget or Budget(), TextDictionary(), {}
         budget.report("reading", 0.0)
-        settled = choices.settle(read_all(data))
+        settled = choices.settle(read_all(data, reading=choices.reading))
         require_narrow({name: options.schema for name, (_, options) in settled.items()})
         for done, (name, (source, options)) in enumerate(settled.items()):
             if budget.spent():
@@ -52,7 +54,8 @@ class EncodedTables:
             budget.report("encoding values", done / len(settled))
             rows[name] = _rows_of(name, source, options, dictionary)
         unread = tuple(name for name in settled if name not in rows)
-        return cls(rows, dictionary, not isinstance(data, Mapping), unread=unread)
+        read_as = {name: options.read_as for name, (_, options) in settled.items()}
+        return cls(rows, dictionary, not isinstance(data, Mapping), unread=unread, read_as=read_as)
 
     @property
     def schemas(self) -> dict[str, Schema]:

@@ -11,8 +11,23 @@ from typing import Annotated, Any
 import typer
 
 import holdfast
+from holdfast.cli.files import reading_of
 from holdfast.cli.on_spark import feeds_of, is_for_spark_to_read, listed_pairs, session_of_book
-from holdfast.cli.options import VIOLATED, Directory, FailOn, Form, Limit, Master, On, Remote, SafeCells, fails, listed
+from holdfast.cli.options import (
+    VIOLATED,
+    Delimiter,
+    Directory,
+    Encoding,
+    FailOn,
+    Form,
+    Limit,
+    Master,
+    On,
+    Remote,
+    SafeCells,
+    fails,
+    listed,
+)  # fmt: skip
 from holdfast.cli.output import Format, Record, as_json, print_csv, print_table
 from holdfast.cli.progress import announce, progress_bar
 from holdfast.cli.row_names import hides_names, named_pairs
@@ -23,6 +38,7 @@ from holdfast.pipeline.landing import content_hash
 from holdfast.rulebook import Rulebook
 from holdfast.rules.rulefile import RuleEntry
 from holdfast.table.change import read_feed
+from holdfast.table.reading import Reading
 from holdfast.workflow.alerts import Alert, alerts_of_batch
 from holdfast.workflow.baseline import Baseline
 from holdfast.workflow.decisions import adopt
@@ -47,6 +63,8 @@ def apply_command(
     ] = None,
     again: Annotated[bool, typer.Option("--again", help="Apply the file even if it was applied before.")] = False,
     safe_cells: SafeCells = False,
+    delimiter: Delimiter = None,
+    encoding: Encoding = None,
     on: On = "auto",
     master: Master = None,
     remote: Remote = None,
@@ -74,7 +92,7 @@ def apply_command(
         addresses = AlertAddresses(book, directory, alert or ())
         alerts += addresses.deliver()  # alerts that earlier commands could not deliver
         with discreet(bool(book.masked)):
-            content, batches = _read(changes, batch, book)
+            content, batches = _read(changes, batch, book, reading_of(delimiter, encoding))
         how: Record = {"source": source, "on_error": "quarantine" if quarantine else "refuse"}
         for name, feeds in batches:
             if name is None and not again:
@@ -96,13 +114,13 @@ def apply_command(
         raise typer.Exit(VIOLATED)
 
 
-def _read(changes: str, batch: str | None, book: Any) -> tuple[str, list[tuple[str | None, Any]]]:
+def _read(changes: str, batch: str | None, book: Any, reading: Reading) -> tuple[str, list[tuple[str | None, Any]]]:
     """What identifies the content of a change, and its batches."""
     if is_for_spark_to_read(changes, book):
         path = Path(changes)
         content = _content_of(path) if path.is_file() else json.dumps({"place": changes})
         return content, [(batch, feeds_of(changes, book))]
-    return _content_of(Path(changes)), [*read_feed(changes, batch=batch)]
+    return _content_of(Path(changes)), [*read_feed(changes, batch=batch, reading=reading)]
 
 
 def _content_of(path: Path) -> str:

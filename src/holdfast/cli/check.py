@@ -10,10 +10,13 @@ from typing import Annotated, Any
 import typer
 
 from holdfast.checking import Found, check
-from holdfast.cli.files import keys_of, tables_of, types_of
+from holdfast.cli.files import keys_of, reading_of, tables_of, tell_reading, types_of
 from holdfast.cli.on_spark import frames_of, goes_to_spark
 from holdfast.cli.options import (
     VIOLATED,
+    DateFormat,
+    Delimiter,
+    Encoding,
     FailOn,
     Files,
     Form,
@@ -21,6 +24,7 @@ from holdfast.cli.options import (
     Limit,
     Master,
     Nulls,
+    NullValues,
     On,
     Remote,
     RuleFileOption,
@@ -43,7 +47,8 @@ from holdfast.workflow.tolerance import exceeds_tolerance
 def check_command(
     files: Files, rules: RuleFileOption = None, rule: RuleOption = None, key: Key = None, type: Types = None,
     nulls: Nulls = "sql", format: Form = Format.TABLE, limit: Limit = None, fail_on: FailOn = "error",
-    on: On = "auto", master: Master = None, remote: Remote = None,
+    delimiter: Delimiter = None, encoding: Encoding = None, date_format: DateFormat = None,
+    null_values: NullValues = None, on: On = "auto", master: Master = None, remote: Remote = None,
     baseline: Annotated[
         Path | None,
         typer.Option(help="A file of known violations. They are listed, but do not change the exit status."),
@@ -66,8 +71,11 @@ def check_command(
             tables = stack.enter_context(frames_of(files, master, remote))
             options |= {"on": "spark", "types": None}
         else:
+            options["reading"] = reading_of(delimiter, encoding, date_format, null_values)
             options["progress"] = stack.enter_context(progress_bar("checking"))
         found = check(tables, wanted, nulls=nulls, **options)
+        if isinstance(found, Found):
+            tell_reading({name: table.read_as for name, table in found.book.tables.items()})
         results = [_result(found, entry, listed(limit, format)) for entry in found.entries]
     print_results(results, format, files, safe_cells)
     broken = [entry for entry in found.entries if exceeds_tolerance(entry, found.count(entry.id), _rows(found, entry))]

@@ -9,14 +9,17 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from holdfast.cli.files import columns_of, keys_of, size_of, tables_of, types_of
+from holdfast.cli.files import columns_of, keys_of, reading_of, size_of, tables_of, tell_reading, types_of
 from holdfast.cli.found_rules import print_rules
 from holdfast.cli.on_spark import frames_of, goes_to_spark
 from holdfast.cli.options import (
     Columns,
     Compare,
     CrossColumns,
+    DateFormat,
+    Delimiter,
     DiscoveryNulls,
+    Encoding,
     EvidenceOf,
     Exclude,
     Files,
@@ -27,6 +30,7 @@ from holdfast.cli.options import (
     MaxError,
     MaxSize,
     Measure,
+    NullValues,
     On,
     Remote,
     SafeCells,
@@ -48,6 +52,7 @@ from holdfast.ranking.rank import Ranked
 from holdfast.rules.rule import KINDS, Rule
 from holdfast.rules.rule_block import RuleBlock
 from holdfast.rules.sentence import sentence
+from holdfast.table.file_places import name_of
 from holdfast.table.options import Choices
 
 _RULES_PER_STEP = 1024  # rules that are put into words between two looks at the clock
@@ -71,6 +76,8 @@ def discover_command(
     why: Annotated[bool, typer.Option("--why", help="Give the reasons for each rule.")] = False,
     text: Annotated[bool, typer.Option("--text", help="Show rules as text that other commands take.")] = False,
     key: Key = None, type: Types = None, columns: Columns = None, exclude: Exclude = None,
+    delimiter: Delimiter = None, encoding: Encoding = None, date_format: DateFormat = None,
+    null_values: NullValues = None,
     on: On = "auto", master: Master = None, remote: Remote = None,
     format: Form = Format.TABLE, safe_cells: SafeCells = False,
 ) -> None:  # fmt: skip
@@ -84,7 +91,7 @@ def discover_command(
         raise HoldfastError(f"rules are printed as table, json or csv, not {format}")
     announce()
     tables = tables_of(files)
-    names = list(tables) if isinstance(tables, dict) else [tables.stem]
+    names = list(tables) if isinstance(tables, dict) else [name_of(str(tables))]
     search = SearchOptions(
         tuple(kind or DEFAULT_KINDS), nulls, size_of(max_size), max_error, error, compare,
         cross_columns=cross_columns, evidence=evidence,
@@ -92,7 +99,8 @@ def discover_command(
     is_screen = format is Format.TABLE and not every
     is_quick = not every and not kind
     wanted = _for_screen(search) if is_quick else search
-    choices = Choices(keys_of(key or []), types_of(type or []), columns_of(columns), columns_of(exclude))
+    reading = reading_of(delimiter, encoding, date_format, null_values)
+    choices = Choices(keys_of(key or []), types_of(type or []), columns_of(columns), columns_of(exclude), reading)
     with discovery_bar() as progress:
         budget = Budget(time_budget or None, progress, divided=True)
         if goes_to_spark(tables, on):
@@ -109,6 +117,7 @@ def discover_command(
             shown = [] if every and format is Format.TABLE else rules.best(most)
             records = _every(rules) if every else [one.record() for one in shown if one.error <= max_error]
             document = _document(rules, names, nulls, records, shown) if format is Format.JSON else {}
+    tell_reading(rules.data.read_as if rules.data is not None else {})
     unfinished = _unfinished(rules)
     if unfinished:
         print(f"holdfast: {unfinished}", file=sys.stderr)

@@ -2,25 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from holdfast.discovery.search_options import Sizes
 from holdfast.errors import HoldfastError
+from holdfast.table.file_places import name_of
+from holdfast.table.reading import ReadAs, Reading
 
 
 def tables_of(files: Sequence[str]) -> Any:
     """A path for one file, {name: path} for several. A table is named after its file, or as in name=path."""
     named: dict[str, Path] = {}
     for text in files:
-        name, _, path = text.rpartition("=") if "=" in text and not Path(text).exists() else (Path(text).stem, "", text)
+        name, _, path = text.rpartition("=") if "=" in text and not Path(text).exists() else (name_of(text), "", text)
         if name in named:
             raise HoldfastError(f"two tables would be called {name!r}; write name=path for one of them")
         named[name] = Path(path)
     if len(named) == 1 and "=" not in files[0]:
         return next(iter(named.values()))
     return named
+
+
+def reading_of(
+    delimiter: str | None, encoding: str | None, date_format: str | None = None, null_values: list[str] | None = None
+) -> Reading:
+    """How text files are read; what is not said is recognised."""
+    return Reading(delimiter, encoding, date_format, tuple(null_values) if null_values is not None else None)
+
+
+def tell_reading(tables: Mapping[str, ReadAs | None]) -> None:
+    """Says on stderr how text files were read, if they are not plain."""
+    for name, read_as in tables.items():
+        if read_as is not None and str(read_as):
+            print(f"holdfast: {name} was read with {read_as}", file=sys.stderr)
 
 
 def keys_of(texts: Sequence[str]) -> Any:

@@ -6,13 +6,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from holdfast.cli.files import columns_of, keys_of, size_of, tables_of, types_of
+from holdfast.cli.files import columns_of, keys_of, reading_of, size_of, tables_of, tell_reading, types_of
 from holdfast.cli.on_spark import frames_of, goes_to_spark
 from holdfast.cli.options import (
     Columns,
     Compare,
     CrossColumns,
+    DateFormat,
+    Delimiter,
     Directory,
+    Encoding,
     EvidenceOf,
     Exclude,
     Files,
@@ -26,6 +29,7 @@ from holdfast.cli.options import (
     MaxSize,
     Measure,
     Nulls,
+    NullValues,
     On,
     OnlyInserts,
     Remote,
@@ -55,8 +59,9 @@ def init_command(
     keep: Keep = DEFAULT_KEEP, kind: FollowedKinds = None, found_nulls: FoundNulls = "equal", max_error: MaxError = 0.0,
     error: Measure = None, max_size: MaxSize = "default", compare: Compare = "typed",
     cross_columns: CrossColumns = True, evidence: EvidenceOf = "auto", only_inserts: OnlyInserts = False,
-    suggest: Suggest = DEFAULT_MOST, mask: Masked = None, on: On = "auto", master: Master = None,
-    remote: Remote = None, state: State = None,
+    delimiter: Delimiter = None, encoding: Encoding = None, date_format: DateFormat = None,
+    null_values: NullValues = None, suggest: Suggest = DEFAULT_MOST, mask: Masked = None, on: On = "auto",
+    master: Master = None, remote: Remote = None, state: State = None,
 ) -> None:  # fmt: skip
     """Make a rulebook: a directory that keeps tables, their rules and the violations up to date.
 
@@ -83,9 +88,11 @@ def init_command(
         with frames_of(files, master, remote) as frames:
             _init_on_spark(directory, frames, rule_file, options | {"on": "spark", "state": state, "types": None})
         return
+    options["reading"] = reading_of(delimiter, encoding, date_format, null_values)
     with discovery_bar() as show:
         book = Rulebook.create(directory, tables, progress=as_step("indexing", show), search_progress=show, **options)
     with book:
+        tell_reading({name: table.read_as for name, table in book.tables.items()})
         write(directory, rule_file)
         if suggest:
             with deciding(book) as decisions, discovery_bar() as search_progress:

@@ -26,6 +26,24 @@ Key = Annotated[
     typer.Option("--key", help="Columns that identify a row: id, or a,b; with several tables, orders=id."),
 ]
 Types = Annotated[list[str] | None, typer.Option("--type", help="The type of a column: zip=text. Repeatable.")]
+Delimiter = Annotated[
+    str | None, typer.Option(help="What separates the cells of a text file: ; or \\t.", show_default="recognised")
+]
+Encoding = Annotated[
+    str | None, typer.Option(help="The encoding of text files: utf-8, utf-16 or cp1252.", show_default="recognised")
+]
+DateFormat = Annotated[
+    str | None,
+    typer.Option(help="How dates are written: DD.MM.YYYY or %m/%d/%Y.", show_default="recognised if not ambiguous"),
+]
+NullValues = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--null-values",
+        help="A text that means an empty cell, in every column. Repeatable.",
+        show_default="NA, N/A, NULL, null, None, nan, -, ? where they are no values",
+    ),
+]
 Nulls = Annotated[
     str,
     typer.Option(

@@ -31,7 +31,7 @@ KIND_NAMES = {
     "dc": "Denial constraints",
 }
 _MAX_WORST, _MAX_EXAMPLES, _MAX_TRENDS, _MAX_EVENTS = 10, 3, 6, 40
-_FOUND = "found"  # and nobody has decided about it
+FOUND = "found"  # and nobody has decided about it
 _MISFIT = "It does not fit"
 _MAX_ROWS_CHECKED = 200_000  # of all tables together, to count the violations of a suggestion
 
@@ -189,7 +189,7 @@ def line_of_ranked(ranked: Ranked, nulls: str) -> Line:
         ranked.kind,
         ranked.text,
         ranked.sentence,
-        _FOUND,
+        FOUND,
         nulls=nulls,
         error=ranked.error,
         score=ranked.score,
@@ -215,7 +215,7 @@ def _counted(book: Rulebook, line: Line, found: RuleSet) -> Line:
 
 def _look_at(book: Rulebook, line: Line) -> Look:
     """The violations of a rule; of one that nobody has decided about, under the null policy of discovery."""
-    return book.look_alone(line.rule, line.nulls) if line.status == _FOUND else look_at(book, line.id)
+    return book.look_alone(line.rule, line.nulls) if line.status == FOUND else look_at(book, line.id)
 
 
 def _rows(book: Rulebook) -> int:

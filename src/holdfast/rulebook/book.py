@@ -87,10 +87,10 @@ class Rulebook(RuleReader):
         same, but violations are DataFrames.
 
         Further options. `types` overrides column kinds ({column: type}, or {table: {column: type}}); `columns` and
-        `exclude` choose columns. `keep`: how many versions stay open to readers. `outbox`: each of them keeps its
-        events for sinks. `mask`: columns (`ssn`, or `people.ssn`) whose values messages, reports, pages and alerts do
-        not show. `progress`, `executor` and `memory_budget` are explained at `Resources`; `disk` is where files are
-        written.
+        `exclude` choose columns. `reading`: how text files are read. `keep`: how many versions stay open to readers.
+        `outbox`: each of them keeps its events for sinks. `mask`: columns (`ssn`, or `people.ssn`) whose values
+        messages, reports, pages and alerts do not show. `progress`, `executor` and `memory_budget` are explained at
+        `Resources`; `disk` is where files are written.
         """
         asked = Creation.of(key, search, options)
         if is_for_spark(tables, on):

@@ -26,7 +26,7 @@ def new_engine(
     tables: Any, asked: Creation, rules: Iterable[Rule | str | RuleEntry], rule_nulls: str
 ) -> tuple[Engine, Record]:
     """The engine of a new rulebook, with the first rows and the rules found in them; and the record of version 0."""
-    settled = asked.choices.settle(read_all(tables))
+    settled = asked.choices.settle(read_all(tables, reading=asked.choices.reading))
     options = {name: table for name, (_, table) in settled.items()}
     search = asked.search
     if search.kinds:

@@ -16,6 +16,7 @@ from holdfast.rules.rulefile import RuleEntry, require_distinct
 from holdfast.store.disk import Disk
 from holdfast.store.log import Record
 from holdfast.table.options import CHOICE_KEYWORDS, Choices, Names, TableOptions, maskable, require_keywords
+from holdfast.table.reading import Reading
 from holdfast.table.schema import unknown_name
 from holdfast.violations.detect import Progress
 
@@ -117,6 +118,7 @@ class BookKeywords(SearchKeywords, OpenKeywords, total=False):
     types: Mapping[str, Any] | None
     columns: Names | Mapping[str, Names] | None
     exclude: Names | Mapping[str, Names] | None
+    reading: Reading
     keep: int
     outbox: bool
     mask: Iterable[str]

@@ -73,6 +73,8 @@ def null_aware(op: Op, plain: e.Expr, a: e.Expr, b: e.Expr, nulls: Nulls) -> e.E
     if nulls is Nulls.SQL or (nulls is Nulls.DISTINCT and op is not Op.NE) or op in (Op.LT, Op.GT):
         return plain
     if nulls is Nulls.EQUAL and op in (Op.EQ, Op.NE) and (plain.this, plain.expression) == (a, b):
+        if isinstance(b, e.Boolean) and op is Op.NE:  # in SQLite `a IS NOT TRUE`, which sqlglot reads as this
+            return e.not_(e.NullSafeEQ(this=a, expression=b))
         safe = e.NullSafeEQ if op is Op.EQ else e.NullSafeNEQ  # engines can use these for a join
         return safe(this=a, expression=b)
     a_null, b_null = is_null(a, negated=False), is_null(b, negated=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from holdfast.arrays import Positions, numpy_of
 from holdfast.errors import HoldfastError, Location, ReadError, SchemaError, cell, shown
 from holdfast.table.options import TableOptions
 from holdfast.table.read import JSON_NAMES, LONE_NAME, RowsSource, Source, read, read_json_texts
+from holdfast.table.reading import Reading
 from holdfast.table.schema import unknown_name
 
 CHANGE_TYPE, BATCH, TABLE = "_change_type", "_batch", "_table"
@@ -162,14 +163,17 @@ class Feed:
         return [self.part]
 
 
-def read_feed(data: Any, *, batch: str | None = None) -> list[tuple[str | None, list[Feed]]]:
+def read_feed(
+    data: Any, *, batch: str | None = None, reading: Reading | None = None
+) -> list[tuple[str | None, list[Feed]]]:
     """The batches of a change table, in order: (batch id, one feed per table). All batches are validated first.
 
     The table has a column `_change_type` and optionally `_batch` and `_table`. Other columns that begin with `_` are
-    metadata and ignored. The rows of a batch must be adjacent.
+    metadata and ignored. The rows of a batch must be adjacent. `reading`: how a text file is read; its cells are
+    written as in the file that the table was made of.
     """
     is_json = isinstance(data, str | Path) and str(data).lower().endswith(JSON_NAMES)
-    source = read_json_texts(Path(data)) if is_json else read(data)
+    source = read_json_texts(Path(data)) if is_json else replace(read(data, reading=reading), read_as=None)
     table = source.table
     if CHANGE_TYPE not in table.column_names:
         raise ReadError(
@@ -250,7 +254,9 @@ def by_table(changes: Changes, tables: Mapping[str, TableOptions]) -> dict[str, 
     """The parts of one batch by table. A change that names no table is for the only table."""
     parts: dict[str, list[Part]] = {}
     for name, change in require_changes(changes, tables):
-        parts.setdefault(name, []).extend(change.parts(tables[name]))
+        options = tables[name]
+        plain = (replace(part, source=options.plain(part.source)) for part in change.parts(options))
+        parts.setdefault(name, []).extend(plain)
     return parts
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, TypedDict
 
 from holdfast.errors import SchemaError
-from holdfast.table.read import Source, schema_of
+from holdfast.table.read import Source, schema_of, with_plain_cells
+from holdfast.table.reading import ReadAs, Reading
 from holdfast.table.schema import Schema, column_of_type_text, unknown_name
 
 Names = str | Sequence[str]
@@ -21,6 +22,7 @@ class TableOptions:
     key: tuple[str, ...] = ()
     declared: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
+    read_as: ReadAs | None = None  # the text file that the table was made of; change files have cells of the same form
 
     def with_columns(self, types: Mapping[str, str], *, declared: bool = True) -> TableOptions:
         """The options with more columns at the end. `declared`: a user chose their types."""
@@ -39,15 +41,28 @@ class TableOptions:
         )
         return replace(self, schema=Schema(columns))
 
+    def plain(self, source: Source) -> Source:
+        """A source of changes with its cells in plain form, if they are written as in the table's own file."""
+        if self.read_as is None or not source.textual or source.read_as is not None:
+            return source
+        table = source.table
+        for place, name in enumerate(table.column_names):
+            form = self.read_as.forms.get(name)
+            if form is not None:
+                table = table.set_column(place, name, form.plain(table.column(place)))
+        return replace(source, table=table)
+
     def to_json(self) -> dict[str, Any]:
         """The options as JSON values, for the store."""
         lists = {"key": list(self.key), "declared": list(self.declared), "ignored": list(self.ignored)}
-        return {"schema": self.schema.to_json(), **lists}
+        read_as = {"read_as": self.read_as.to_json()} if self.read_as is not None and str(self.read_as) else {}
+        return {"schema": self.schema.to_json(), **lists, **read_as}
 
     @classmethod
     def from_json(cls, record: dict[str, Any]) -> TableOptions:
         lists = {name: tuple(record[name]) for name in ("key", "declared", "ignored")}
-        return cls(Schema.from_json(record["schema"]), **lists)
+        read_as = ReadAs.from_json(record["read_as"]) if "read_as" in record else None
+        return cls(Schema.from_json(record["schema"]), **lists, read_as=read_as)
 
 
 def maskable(tables: Mapping[str, TableOptions]) -> set[str]:
@@ -62,16 +77,19 @@ class ChoiceKeywords(TypedDict, total=False):
     types: Mapping[str, Any] | None
     columns: Names | Mapping[str, Names] | None
     exclude: Names | Mapping[str, Names] | None
+    reading: Reading
 
 
 @dataclass(frozen=True)
 class Choices:
-    """The user's choices: each is one value for all tables, or a mapping of table names to values."""
+    """The user's choices: each is one value for all tables, or a mapping of table names to values. `reading`: how text
+    files are read."""
 
     key: Names | Mapping[str, Names] | None = None
     types: Mapping[str, Any] | None = None
     columns: Names | Mapping[str, Names] | None = None
     exclude: Names | Mapping[str, Names] | None = None
+    reading: Reading = field(default_factory=Reading)
 
     @classmethod
     def of(cls, function: str, keywords: Mapping[str, Any]) -> Choices:
@@ -96,9 +114,10 @@ class Choices:
         present = source.table.column_names
         kept, key = self.columns_of(name, present, source.place.source)
         types = self.types_of(name, alone)
-        chosen = source.only(kept)
+        texts = [column for column, type_ in types.items() if type_ == "text"]
+        chosen = with_plain_cells(source.only(kept), self.reading, texts)
         ignored = tuple(n for n in present if n not in kept)
-        return chosen, TableOptions(schema_of(chosen, types), key, tuple(types), ignored)
+        return chosen, TableOptions(schema_of(chosen, types), key, tuple(types), ignored, chosen.read_as)
 
     def columns_of(self, name: str, present: Sequence[str], place: str) -> tuple[list[str], tuple[str, ...]]:
         """The chosen columns of a table that has the columns `present`, and its key."""
@@ -121,7 +140,7 @@ class Choices:
         return dict(types) if alone else {}
 
 
-CHOICE_KEYWORDS = frozenset(field.name for field in fields(Choices))
+CHOICE_KEYWORDS = frozenset(choice.name for choice in fields(Choices))
 
 
 def require_keywords(function: str, given: Iterable[str], known: Iterable[str]) -> None:

@@ -6,6 +6,7 @@ Frames are recognised by their methods, so that no library is imported that the 
 from __future__ import annotations
 
 import json
+import tempfile
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -16,13 +17,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from holdfast.errors import Location, ReadError, SchemaError, ValueRefused, cell, detail, shown
+from holdfast.table.cell_forms import FormFinder
+from holdfast.table.databases import is_in_database, read_from_database, table_of
 from holdfast.table.encode import without_runs
+from holdfast.table.file_places import STANDARD_INPUT, files_at, name_of, standard_input
 from holdfast.table.json_depth import require_shallow
 from holdfast.table.json_numbers import Rounded, rounded_numbers
 from holdfast.table.kind import Kind
 from holdfast.table.parse import decimal_scale, infer_column
 from holdfast.table.read_csv import read_csv
+from holdfast.table.read_json import as_lines, read_json
 from holdfast.table.read_parquet import read_parquet
+from holdfast.table.reading import ReadAs, Reading
 from holdfast.table.schema import (
     Column,
     Schema,
@@ -33,6 +39,7 @@ from holdfast.table.schema import (
     unknown_name,
     value_type,
 )
+from holdfast.table.text_file import DELIMITERS, PACKED, unpacked_name
 
 Needed = Callable[[str], Collection[str] | None]  # the columns of a table that are needed; None: all
 LONE_NAME = "data"  # of a single table without a name
@@ -45,6 +52,7 @@ class Source:
 
     `textual`: all values are text, to be parsed by their columns' kinds. `shared`: the table has the columns of
     several tables; the columns of the other tables are null. `rounded`: numbers that differ from what was written.
+    `read_as`: how a text file was read, if that was recognised; the cells are plain then.
     """
 
     name: str
@@ -53,6 +61,7 @@ class Source:
     textual: bool = False
     shared: bool = False
     rounded: tuple[Rounded, ...] = ()
+    read_as: ReadAs | None = None
 
     def only(self, names: list[str]) -> Source:
         return replace(self, table=self.table.select(names))
@@ -66,6 +75,7 @@ class RowsSource(Source):
 
     def __init__(self, name: str, rows: Sequence[Any], names: Sequence[str], place: Location) -> None:
         fields = {"name": name, "place": place, "textual": False, "shared": False, "names": names, "rows": rows}
+        fields |= {"rounded": (), "read_as": None}
         self.__dict__.update(fields)
 
     def tuples(self) -> Sequence[tuple[Any, ...]] | None:
@@ -99,30 +109,38 @@ class RowsSource(Source):
             raise ReadError(f"{self.place.source}, column {shown(name)}: {detail(error)}") from error
 
 
-def read(data: Any, name: str | None = None, names: Sequence[str] = (), needed: Needed | None = None) -> Source:
+def read(
+    data: Any,
+    name: str | None = None,
+    names: Sequence[str] = (),
+    needed: Needed | None = None,
+    reading: Reading | None = None,
+) -> Source:
     """Reads a pandas, Polars, Arrow, DuckDB or Spark table, a path, or a list of rows (mappings, or tuples in the order
-    of `names`); of CSV and Parquet files only the columns that are `needed`."""
+    of `names`); of CSV and Parquet files only the columns that are `needed`. With `reading`, encodings of text files
+    are recognised, and `with_plain_cells` recognises the forms of cells."""
     if isinstance(data, Source):
         return data
     if isinstance(data, list | tuple):
         return RowsSource(name or LONE_NAME, data, names, Location(f"table {shown(name or LONE_NAME)}"))
     if isinstance(data, str | Path):
-        path = Path(data)
-        return _read_path(path, name or path.stem, needed)
+        return _read_place(str(data), name, needed, reading)
     name = name or LONE_NAME
     table = _without_runs(_with_distinct_names(_to_arrow(data, name), name), f"table {shown(name)}")
     return Source(name, table, Location(f"table {shown(name)}"))
 
 
-def read_all(data: Any, needed: Needed | None = None) -> dict[str, Source]:
+def read_all(data: Any, needed: Needed | None = None, reading: Reading | None = None) -> dict[str, Source]:
     """Reads one table, or a mapping of names to tables; of each table only the columns that are `needed`. If one of
     them is not there, all are read, so that the error can name the nearest."""
     if not isinstance(data, Mapping):
-        source = _narrowed(_as_table(read(data, None, needed=needed)), needed)
+        source = _narrowed(_as_table(read(data, None, needed=needed, reading=reading)), needed)
         return {source.name: source}
     if not data:
         raise ReadError("no table was given")
-    sources = {str(name): _as_table(read(table, str(name), needed=needed)) for name, table in data.items()}
+    sources = {
+        str(name): _as_table(read(table, str(name), needed=needed, reading=reading)) for name, table in data.items()
+    }
     return {name: _narrowed(source, needed) for name, source in sources.items()}
 
 
@@ -187,12 +205,45 @@ def _without_runs(table: pa.Table, place: str) -> pa.Table:
     return table
 
 
-def _read_path(path: Path, name: str, needed: Needed | None = None) -> Source:
+def _read_place(place: str, name: str | None, needed: Needed | None, reading: Reading | None) -> Source:
+    """Reads a file, a directory of files, all files that fit a pattern, a table of a database, or standard input."""
+    if is_in_database(place):
+        name = name or table_of(place)
+        return Source(name, _with_distinct_names(read_from_database(place), place), Location(place))
+    if place == STANDARD_INPUT:
+        with standard_input() as path:
+            return _read_path(path, name or LONE_NAME, needed, reading)
+    path, files = Path(place), files_at(place, READ_SUFFIXES)
+    name = name or name_of(place)
+    if files is None:
+        return _read_path(path, name, needed, reading)
+    sources = [_read_path(file, name, needed, reading) for file in files]
+    return _joined(place, name, files, sources)
+
+
+def _joined(place: str, name: str, files: Sequence[Path], sources: Sequence[Source]) -> Source:
+    """The rows of several files with the same columns."""
+    first = sources[0]
+    for file, source in zip(files, sources, strict=True):
+        if source.table.column_names != first.table.column_names:
+            raise ReadError(f"{file}: its columns are not those of {files[0]}: {', '.join(source.table.column_names)}")
+    try:
+        table = pa.concat_tables([source.table for source in sources], promote_options="permissive")
+    except pa.ArrowException as error:
+        raise ReadError(f"{place}: the files have columns of different types: {detail(error)}") from error
+    read_as = max((s.read_as for s in sources if s.read_as), key=str, default=None)
+    return replace(first, name=name, table=table, place=Location(place), read_as=read_as)
+
+
+def _read_path(path: Path, name: str, needed: Needed | None = None, reading: Reading | None = None) -> Source:
     if not path.exists():
         raise ReadError(f"{path}: there is no such file")
+    suffix = unpacked_name(path).suffix.lower()
+    if suffix in DELIMITERS or (suffix not in _READERS and path.suffix.lower() in PACKED):
+        return _read_text(path, name, needed(name) if needed else None, reading)
     reader = _READERS.get(path.suffix.lower())
     if reader is None and not path.is_dir():
-        raise ReadError(f"{path}: the name does not end in one of {', '.join(_READERS)}")
+        raise ReadError(f"{path}: the name does not end in one of {', '.join(READ_SUFFIXES)}")
     try:
         table = _table_of(path, reader or read_parquet, needed(name) if needed else None)
     except (OSError, UnicodeDecodeError) as error:  # some are Arrow's own
@@ -201,26 +252,52 @@ def _read_path(path: Path, name: str, needed: Needed | None = None) -> Source:
         raise ReadError(f"{path}: {detail(error)}") from error
     table = _without_runs(_with_distinct_names(table, str(path)), str(path))
     floats = [f.name for f in table.schema if pa.types.is_floating(f.type)]
-    rounded = rounded_numbers(path, floats) if reader is _read_json_lines and floats else ()
-    return Source(name, table, Location(str(path)), textual=reader is read_csv, rounded=rounded)
+    rounded = _rounded(path, floats) if reader is read_json and floats else ()
+    return Source(name, table, Location(str(path)), rounded=rounded)
+
+
+def _read_text(path: Path, name: str, only: Collection[str] | None, reading: Reading | None) -> Source:
+    """Reads a file of cells between delimiters; all columns if one of `only` is not there."""
+    try:
+        read_table = read_csv(path, only, reading)
+        if only is not None and not set(only) <= set(read_table.cells.column_names):
+            read_table = read_csv(path, None, reading)
+    except OSError as error:
+        raise ReadError(f"{path}: cannot be read: {detail(error)}") from error
+    except (pa.ArrowException, OverflowError, MemoryError, ValueError) as error:
+        raise ReadError(f"{path}: {detail(error)}") from error
+    read_as = None if reading is None else ReadAs(read_table.delimiter, read_table.encoding)
+    return Source(name, read_table.cells, Location(str(path)), textual=True, read_as=read_as)
+
+
+def with_plain_cells(source: Source, reading: Reading, texts: Collection[str] = ()) -> Source:
+    """The source of a text file with its cells in plain form, where a form is recognised; `texts`: columns that the
+    user declared as text keep their numbers and dates as they are written."""
+    if source.read_as is None or not source.textual:
+        return source
+    finder, table, forms = FormFinder(reading.null_values, reading.date_format), source.table, {}
+    for place, name in enumerate(table.column_names):
+        form = finder.find(table.column(place))
+        if form is not None and name in texts:
+            form = replace(form, date=None, number=None) if reading.null_values is not None else None
+        if form is not None:
+            forms[name] = form
+            table = table.set_column(place, name, form.plain(table.column(place)))
+    return replace(source, table=table, read_as=replace(source.read_as, forms=forms))
 
 
 def _table_of(path: Path, reader: Callable[..., pa.Table], only: Collection[str] | None) -> pa.Table:
     """The columns `only`, or all if one of them is not there, or if a file of this form is read as a whole."""
-    if only is None or reader not in (read_csv, read_parquet):
+    if only is None or reader is not read_parquet:
         return reader(path)
     table = reader(path, only)
     return table if set(only) <= set(table.column_names) else reader(path)
 
 
-def _read_json_lines(path: Path) -> pa.Table:
-    import pyarrow.json as arrow_json
-
-    block = max(path.stat().st_size, 1) + 1
-    if block > 2**31 - 1:
-        raise ReadError(f"{path}: JSON lines files of 2 GiB and more cannot be read; split the file or use Parquet")
-    require_shallow(path)
-    return arrow_json.read_json(path, arrow_json.ReadOptions(block_size=block))
+def _rounded(path: Path, floats: list[str]) -> tuple[Rounded, ...]:
+    """The numbers of a JSON file that a float does not represent as written."""
+    with tempfile.TemporaryDirectory(prefix="holdfast-") as home:
+        return tuple(rounded_numbers(as_lines(path, Path(home)), floats))
 
 
 def read_json_texts(path: Path) -> Source:
@@ -270,13 +347,13 @@ def _read_feather(path: Path) -> pa.Table:
 
 
 _READERS = {
-    ".csv": read_csv,
     ".parquet": read_parquet,
     ".arrow": _read_feather,
     ".feather": _read_feather,
     ".ipc": _read_feather,
-    **dict.fromkeys(JSON_NAMES, _read_json_lines),
+    **dict.fromkeys(JSON_NAMES, read_json),
 }
+READ_SUFFIXES = (*DELIMITERS, *_READERS)
 
 
 def schema_of(source: Source, types: Mapping[str, str] | None = None) -> Schema:
@@ -321,7 +398,7 @@ def conform(source: Source, schema: Schema, names: Iterable[str]) -> Source:
         ):
             values = _cast(source, schema.column(name), table.column(name))
             table = table.set_column(table.schema.get_field_index(name), name, values)
-    return Source(source.name, table, source.place, source.textual, source.shared)
+    return Source(source.name, table, source.place, source.textual, source.shared, read_as=source.read_as)
 
 
 def _rounding_message(source: Source, number: Rounded) -> str:

@@ -18,7 +18,7 @@ from typing import Any
 
 from holdfast.errors import HoldfastError, StoreError
 from holdfast.ranking.rank import Ranked
-from holdfast.report.facts import Facts, Line, line_of_ranked, lines_of, references_of
+from holdfast.report.facts import FOUND, Facts, Line, line_of_ranked, lines_of, references_of
 from holdfast.report.graph import graph_svg
 from holdfast.rulebook import Rulebook
 from holdfast.rules.bind import require_fits
@@ -33,7 +33,7 @@ from holdfast.workflow.history import Event, History
 from holdfast.workflow.masking import Mask
 
 log = logging.getLogger("holdfast")
-FOUND = "found"
+
 STATUS = ("accepted", "suggested", "rejected", "retired", FOUND)
 _MAX_LOOKS = 8  # rules whose violations are cached
 _MAX_EVENTS = 500

@@ -1,0 +1,192 @@
+"""How the cells of a text file are written where they are not plain: `31.12.2020`, `1.234,50`, `NA`.
+
+A form is recognised from all values of a column, and only if they are numbers or dates then. What could be read in two
+ways stays text: `01/02/2020` has no order unless another value of the column shows it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from holdfast.errors import HoldfastError, shown
+from holdfast.table.kind import Kind
+from holdfast.table.parse import infer_column
+
+DEFAULT_NULLS = ("NA", "N/A", "NULL", "null", "None", "nan", "-", "?")
+COMMA, GROUPED = "1.234,5", "1,234.5"  # ways to write a number
+_COMMA = re.compile(r"-?([0-9]{1,3}(\.[0-9]{3})+|[0-9]+)(,[0-9]+)?")
+_GROUPED = re.compile(r"-?([0-9]{1,3}(,[0-9]{3})+|[0-9]+)(\.[0-9]+)?")
+_EITHER = re.compile(r"-?[0-9]{1,3},[0-9]{3}")  # a decimal comma, or a group of three digits
+_TIME = r"(?:[ T](?P<H>[0-9]{1,2}):(?P<M>[0-9]{2})(?::(?P<S>[0-9]{2}(?:\.[0-9]{1,6})?))?(?: ?(?P<p>[AaPp][Mm]))?)?"
+_PARTS = {"d": r"(?P<d>[0-9]{1,2})", "m": r"(?P<m>[0-9]{1,2})", "Y": r"(?P<Y>[0-9]{4})"}
+_ORDERS = ("%d{0}%m{0}%Y", "%m{0}%d{0}%Y", "%Y{0}%m{0}%d")
+_SEPARATORS = ("/", ".", "-")
+_LOOKED_AT = 1000  # first rows, which say whether a column may be one of numbers or dates
+_MOST_MEANT = 0.1  # share of the values of a text column that may mean "empty"
+_SAME_SHAPE = 0.05  # share of the other values that look like such a text: then it is a value like them
+
+
+@dataclass(frozen=True)
+class CellForm:
+    """The form of a column's cells.
+
+    `nulls`: texts that mean an empty cell. `date`: the order of day, month and year, `%d.%m.%Y`; a time may follow.
+    `number`: a decimal comma, or groups of three digits.
+
+    >>> CellForm(("NA",), "%d.%m.%Y").plain(pa.chunked_array([["1.12.2020", "NA", "3.1.2021 8:05"]])).to_pylist()
+    ['2020-12-01', None, '2021-01-03T08:05:00']
+    """
+
+    nulls: tuple[str, ...] = ()
+    date: str | None = None
+    number: str | None = None
+
+    def plain(self, strings: pa.ChunkedArray) -> pa.ChunkedArray:
+        """The cells in plain form. A cell that does not have the form stays as it is."""
+        encoded = pa.chunked_array(strings.chunks, strings.type).combine_chunks().dictionary_encode()
+        texts = pa.array(self.plain_texts(encoded.dictionary.to_pylist()), strings.type)
+        return pa.chunked_array([texts.take(encoded.indices)], strings.type)
+
+    def plain_texts(self, texts: Sequence[str]) -> list[str | None]:
+        """The same for single texts."""
+        written = self._written
+        return [None if text in self.nulls else written(text) for text in texts]
+
+    @cached_property
+    def _written(self) -> Callable[[str], str]:
+        if self.date is not None:
+            pattern = date_pattern(self.date)
+            return lambda text: _iso(pattern, text)
+        if self.number is not None:
+            pattern, group, point = (_COMMA, ".", ",") if self.number == COMMA else (_GROUPED, ",", ".")
+            return lambda text: text.replace(group, "").replace(point, ".") if pattern.fullmatch(text) else text
+        return lambda text: text
+
+    def __str__(self) -> str:
+        """In words."""
+        parts = [f"dates as {written_date(self.date)}"] if self.date else []
+        parts += [f"numbers as {self.number}"] if self.number else []
+        parts += [f"{', '.join(map(shown, self.nulls))} as empty"] if self.nulls else []
+        return " and ".join(parts)
+
+    def to_json(self) -> dict[str, Any]:
+        return {"nulls": list(self.nulls), "date": self.date, "number": self.number}
+
+    @classmethod
+    def from_json(cls, record: dict[str, Any]) -> CellForm:
+        return cls(tuple(record["nulls"]), record["date"], record["number"])
+
+
+def date_pattern(form: str) -> re.Pattern[str]:
+    """The pattern of `%d.%m.%Y` or `DD.MM.YYYY`, perhaps with a time."""
+    directives = form.replace("YYYY", "%Y").replace("MM", "%m").replace("DD", "%d")
+    date = directives.split(" ")[0].split("T")[0]
+    parts = re.split(r"%([dmY])", date)
+    if sorted(parts[1::2]) != ["Y", "d", "m"]:
+        raise HoldfastError(f"{shown(form)} is no date format; write %d.%m.%Y or DD.MM.YYYY, with day, month and year")
+    return re.compile("".join(_PARTS[p] if i % 2 else re.escape(p) for i, p in enumerate(parts)) + _TIME)
+
+
+def written_date(form: str) -> str:
+    """`DD.MM.YYYY`."""
+    return form.replace("%Y", "YYYY").replace("%m", "MM").replace("%d", "DD")
+
+
+def _iso(pattern: re.Pattern[str], text: str) -> str:
+    found = pattern.fullmatch(text)
+    if found is None:
+        return text
+    date = f"{found['Y']}-{found['m']:0>2}-{found['d']:0>2}"
+    if found["H"] is None:
+        return date
+    hour = int(found["H"])
+    if found["p"]:
+        hour = hour % 12 + 12 * (found["p"].lower() == "pm")
+    return f"{date}T{hour:02}:{found['M']}:{found['S'] or '00'}"
+
+
+@dataclass(frozen=True)
+class FormFinder:
+    """Finds the form of a column. `nulls` and `date`: as the user gave them; None: they are recognised."""
+
+    nulls: tuple[str, ...] | None = None
+    date: str | None = None
+    _default: tuple[str, ...] = field(default=DEFAULT_NULLS, init=False)
+
+    def find(self, strings: pa.ChunkedArray) -> CellForm | None:
+        """The form of a column of texts; None if it is plain."""
+        tokens = self._default if self.nulls is None else self.nulls
+        some = set(pc.unique(strings.slice(0, _LOOKED_AT)).drop_null().to_pylist())
+        meant = pa.array(tokens, strings.type)
+        has_tokens = bool(tokens) and bool(pc.any(pc.is_in(strings, meant)).as_py())
+        if not has_tokens and not any(_may_be_formed(text) for text in some):
+            return None
+        texts = pc.unique(strings).drop_null()
+        if not has_tokens and infer_column("", pa.chunked_array([texts])).kind is not Kind.TEXT:
+            return None
+        present = [text for text in tokens if has_tokens and pc.is_in(pa.array([text], texts.type), texts)[0].as_py()]
+        rest = [text for text in texts.to_pylist() if text not in present]
+        for form in self._candidates(tuple(present), rest):
+            plain = [text for text in form.plain_texts(rest) if text is not None]
+            if plain and infer_column("", pa.chunked_array([plain])).kind is not Kind.TEXT:
+                return form
+        if self.nulls is not None:
+            return CellForm(tuple(present)) if present else None
+        odd = tuple(text for text in present if _stands_out(text, rest, strings))
+        return CellForm(odd) if odd else None
+
+    def _candidates(self, present: tuple[str, ...], rest: Sequence[str]) -> Iterator[CellForm]:
+        if present:
+            yield CellForm(present)
+        if self.date is not None:
+            yield CellForm(present, self.date)
+        yield from (CellForm(present, number=number) for number in _numbers(rest))
+        yield from (CellForm(present, date) for date in ([] if self.date else _dates(rest)))
+
+
+def _may_be_formed(text: str) -> bool:
+    return text[:1].isdigit() or text[:1] == "-"
+
+
+def _numbers(texts: Sequence[str]) -> list[str]:
+    """The way in which all texts are numbers; none if there are two."""
+    with_comma = [text for text in texts if "," in text]
+    if not with_comma or all(_EITHER.fullmatch(text) for text in with_comma):
+        return []
+    ways = {COMMA: _COMMA, GROUPED: _GROUPED}
+    return [way for way, pattern in ways.items() if all(pattern.fullmatch(text) for text in texts)]
+
+
+def _dates(texts: Sequence[str]) -> list[str]:
+    """The order of day, month and year in which all texts are dates; none if there are two."""
+    found = []
+    for separator in _SEPARATORS:
+        for order in _ORDERS:
+            pattern = date_pattern(order.format(separator))
+            matches = [pattern.fullmatch(text) for text in texts]
+            if all(m is not None and 1 <= int(m["m"]) <= 12 and 1 <= int(m["d"]) <= 31 for m in matches):
+                found.append(order.format(separator))
+    european = [order for order in found if order.startswith("%d.")]  # nobody writes the month first with points
+    return european or (found if len(found) == 1 else [])
+
+
+def _stands_out(text: str, others: Sequence[str], strings: pa.ChunkedArray) -> bool:
+    """Whether a text of a text column means "empty": it is rare, and does not look like the other values."""
+    count = pc.sum(pc.equal(strings, text)).as_py() or 0
+    if count > _MOST_MEANT * max(1, len(strings) - strings.null_count):
+        return False
+    shapes = Counter(_shape(other) for other in others)
+    return shapes[_shape(text)] <= _SAME_SHAPE * len(others)
+
+
+def _shape(text: str) -> str:
+    """`A9 a`: runs of capitals, digits and small letters."""
+    return re.sub(r"(.)\1+", r"\1", re.sub("[a-z]", "a", re.sub("[A-Z]", "A", re.sub("[0-9]", "9", text))))

@@ -1,0 +1,234 @@
+"""Text files as people have them: other delimiters, encodings, dates, numbers, empty cells; and where files are."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+import sqlite3
+import sys
+from datetime import date
+from decimal import Decimal
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import holdfast as hf
+from holdfast.cli.main import status_of
+from holdfast.errors import HoldfastError
+from holdfast.table.cell_forms import DEFAULT_NULLS, CellForm, FormFinder
+from tests.conftest import cases
+
+DATES = {
+    "%d.%m.%Y": "{d}.{m}.{y}",
+    "%m/%d/%Y": "{m}/{d}/{y}",
+    "%d-%m-%Y": "{d:02}-{m:02}-{y}",
+    "%Y/%m/%d": "{y}/{m}/{d:02}",
+}
+
+
+def read(place, **options):
+    """The rows of a file, as a rulebook has them."""
+    with hf.Rulebook.create(None, str(place), **options) as book:
+        return book.table().to_pylist()
+
+
+def written(rows, delimiter, form, comma, null):
+    """The text of a file with these rows: number, decimal, date, text."""
+
+    def cell(value):
+        if value is None:
+            return null
+        if isinstance(value, date):
+            return DATES[form].format(d=value.day, m=value.month, y=value.year)
+        return str(value).replace(".", ",") if comma and isinstance(value, Decimal) else str(value)
+
+    out = io.StringIO()
+    writer = csv.writer(out, delimiter=delimiter)
+    writer.writerow(["n", "price", "day", "word"])
+    writer.writerows([[cell(value) for value in row[:3]] + [row[3]] for row in rows])
+    return out.getvalue()
+
+
+ROWS = st.lists(
+    st.tuples(
+        st.none() | st.integers(-(10**6), 10**6),
+        st.none() | st.decimals(-(10**6), 10**6, places=2),
+        st.none() | st.dates(date(1000, 1, 1), date(2999, 12, 31)),
+        st.sampled_from(["Größe", "a b", "x;y", "Ärmel, lang"]),
+    ),
+    max_size=12,
+)
+CLEAR = [(1, Decimal("0.25"), date(2020, 12, 31), "ö"), (2, Decimal("1.50"), date(2021, 1, 30), "é")]
+
+
+@given(
+    rows=ROWS,
+    delimiter=st.sampled_from(",;\t|"),
+    encoding=st.sampled_from(["utf-8", "utf-8-sig", "utf-16", "cp1252"]),
+    form=st.sampled_from(sorted(DATES)),
+    comma=st.booleans(),
+    null=st.sampled_from(["", *DEFAULT_NULLS]),
+)
+@settings(max_examples=cases(60))
+def test_however_a_table_is_written_it_is_read_as_it_was(
+    tmp_path_factory, rows, delimiter, encoding, form, comma, null
+):
+    """With two rows that show the order of day and month, and what the comma is."""
+    place = tmp_path_factory.mktemp("written") / "a.csv"
+    rows = [*CLEAR, *rows]
+    place.write_bytes(written(rows, delimiter, form, comma, null).encode(encoding))
+    assert [tuple(row.values()) for row in read(place)] == rows
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        (["01/02/2020", "03/04/2020"], "text"),  # which is the month?
+        (["01/02/2020", "13/02/2020"], "date"),
+        (["01/02/2020", "13/14/2020"], "text"),
+        (["01.02.2020", "03.04.2020"], "date"),  # nobody writes the month first with points
+        (["31.02.2020", "03.04.2020"], "text"),  # no such day
+        (["1,234", "5,678"], "text"),  # thousands, or three places
+        (["1,234", "5,67"], "decimal(3)"),
+        (["1,234,567", "5,678"], "integer"),
+        (["1,234.5", "5,678"], "decimal(1)"),
+        (["1.234,5", "0,1"], "decimal(1)"),
+        (["1", "NA"], "integer"),
+        (["007", "-"], "text"),
+        (["1998-10-13", "?"], "date"),
+        (["10/13/1998 7:05 PM", "1/2/1999 12:00 AM"], "timestamp"),
+    ],
+)
+def test_what_is_ambiguous_stays_text(tmp_path, values, kind):
+    (tmp_path / "a.csv").write_text("a;b\n" + "".join(f"{value};x\n" for value in values))
+    (column, _) = hf.Rulebook.create(None, str(tmp_path / "a.csv")).schemas["a"].columns
+    assert column.type_text == kind
+
+
+def test_a_word_for_empty_counts_only_where_it_is_no_value(tmp_path):
+    rows = [("EU", "red", "1"), ("NA", "blue", "2"), ("AS", "-", "null"), ("SA", "green", "4")] + [
+        ("AF", "red", "5")
+    ] * 20
+    (tmp_path / "a.csv").write_text("\n".join(["continent,colour,n", *map(",".join, rows)]))
+    found = read(tmp_path / "a.csv")
+    assert [row["continent"] for row in found[:3]] == ["EU", "NA", "AS"]  # NA looks like the other codes
+    assert [row["colour"] for row in found[:3]] == ["red", "blue", None] and [r["n"] for r in found[:3]] == [1, 2, None]
+    found = read(tmp_path / "a.csv", reading=hf.Reading(null_values=("red",)))
+    assert found[0]["colour"] is None and found[2] == {"continent": "AS", "colour": "-", "n": "null"}
+    kept = read(tmp_path / "a.csv", types={"n": "text"})
+    assert kept[2]["n"] == "null"
+
+
+def test_what_the_user_says_counts(tmp_path, capsys):
+    (tmp_path / "a.csv").write_bytes("a;b|c\n01/02/2020;é|1\n03/04/2020;x|2\n".encode("cp1252"))
+    place = str(tmp_path / "a.csv")
+    options = ["--delimiter", ";", "--date-format", "DD/MM/YYYY", "--encoding", "cp1252"]
+    assert status_of(["check", place, "--rule", "not(t.a > date '2020-04-03')", *options]) == 0
+    _, err = capsys.readouterr()
+    assert err == "holdfast: a was read with cells between semicolons; encoding cp1252; dates as DD/MM/YYYY (a)\n"
+    for wrong in (["--delimiter", "ab"], ["--encoding", "nonsense"], ["--date-format", "DD/YYYY"]):
+        assert status_of(["discover", place, *wrong]) == 2
+        assert wrong[1] in capsys.readouterr().err
+    assert status_of(["discover", place, "--encoding", "ascii"]) == 2
+    assert "a.csv: cannot be read as ascii" in capsys.readouterr().err
+
+
+def test_changes_are_written_as_the_table_was(tmp_path, capsys):
+    """Also after the rulebook was opened again."""
+    base, book = tmp_path / "sales.csv", tmp_path / "book"
+    base.write_text("id;day;price\n1;31.12.2020;1,50\n2;1.2.2021;NA\n")
+    assert status_of(["init", str(book), str(base), "--key", "id", "--rule", "not(t.price < 0)"]) == 0
+    assert "dates as DD.MM.YYYY (day); numbers as 1.234,5 and 'NA' as empty (price)" in capsys.readouterr().err
+    change = tmp_path / "change.csv"
+    change.write_text("_change_type;id;day;price\ninsert;3;5.6.2021;-2,25\ndelete;2;1.2.2021;NA\n")
+    assert status_of(["apply", str(book), str(change)]) == 1
+    with hf.Rulebook.open(book) as opened:
+        new = opened.table().to_pylist()[-1]
+        assert new == {"id": 3, "day": date(2021, 6, 5), "price": Decimal("-2.25")}
+        assert [row["id"] for row in opened.table().to_pylist()] == [1, 3]
+    change.write_text("_change_type;id;day;price\ninsert;4;2021-13-01;1,00\n")
+    assert status_of(["apply", str(book), str(change)]) == 2
+    assert "'2021-13-01'" in capsys.readouterr().err
+
+
+def test_packed_files_and_other_places(tmp_path, monkeypatch):
+    text = "a\tb\n1\tx\n2\ty\n"
+    expected = [{"a": 1, "b": "x"}, {"a": 2, "b": "y"}]
+    (tmp_path / "t.tsv").write_text(text)
+    (tmp_path / "z.csv.gz").write_bytes(gzip.compress(text.encode()))
+    (tmp_path / "s.tsv.zst").write_bytes(pa.compress(text.encode(), "zstd", asbytes=True))
+    (tmp_path / "l.jsonl").write_text("\n".join(map(json.dumps, expected)))
+    (tmp_path / "j.json").write_text(json.dumps(expected, indent=2))
+    with sqlite3.connect(tmp_path / "s.db") as lite:
+        lite.execute("CREATE TABLE t (a, b)")
+        lite.executemany("INSERT INTO t VALUES (?, ?)", [tuple(row.values()) for row in expected])
+    with duckdb.connect(str(tmp_path / "d.db")) as duck:
+        duck.execute("CREATE TABLE t AS SELECT * FROM (VALUES (1::BIGINT, 'x'), (2, 'y')) v(a, b)")
+    parts = tmp_path / "parts"
+    parts.mkdir()
+    for number, row in enumerate(expected):
+        (parts / f"{number}.csv").write_text(f"a,b\n{row['a']},{row['b']}\n")
+    places = ["t.tsv", "z.csv.gz", "s.tsv.zst", "l.jsonl", "j.json", "s.db::t", "d.db::t", "parts", "parts/*.csv"]
+    for place in places:
+        assert read(tmp_path / place) == expected, place
+    assert list(hf.discover(str(tmp_path / "z.csv.gz")).data.rows) == ["z"]
+
+    def given_input(content):
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
+
+    parquet = io.BytesIO()
+    pq.write_table(pa.Table.from_pylist(expected), parquet)
+    for content in (text.encode(), json.dumps(expected).encode(), parquet.getvalue()):
+        given_input(content)
+        assert read("-") == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("j.json", b'[{"a": 1}, 2]', "j.json, character 12: 2 is not a row"),
+        ("j.json", b'[{"a": 1} {"a": 2}]', "character 11: a comma or the end of the array is expected"),
+        ("j.json", b'[{"a": 1}] x', "nothing may follow the array of rows"),
+        ("j.json", b'[{"a": ', "j.json: not JSON"),
+        ("a.csv.gz", b"no gzip", "a.csv.gz: cannot be unpacked"),
+        ("a.csv", "a,b\nö,1\n".encode() + b"\xf6,2\n", "a.csv, line 3, byte 1 of the line: .* is not UTF-8"),
+        ("s.db::t", b"SQLite format 3\x00" + b"x" * 100, "s.db"),
+    ],
+)
+def test_what_cannot_be_read_is_named(tmp_path, name, content, message):
+    (tmp_path / name.partition("::")[0]).write_bytes(content)
+    with pytest.raises(HoldfastError, match=message):
+        hf.discover(str(tmp_path / name))
+
+
+def test_places_that_are_not_there(tmp_path):
+    with pytest.raises(HoldfastError, match="no file fits"):
+        hf.discover(str(tmp_path / "*.csv"))
+    with sqlite3.connect(tmp_path / "s.db") as lite:
+        lite.execute("CREATE TABLE orders (a)")
+    with pytest.raises(HoldfastError, match=r"'order'.*orders"):
+        hf.discover(f"{tmp_path}/s.db::order")
+    (tmp_path / "1.csv").write_text("a\n1\n")
+    (tmp_path / "2.csv").write_text("b\n1\n")
+    with pytest.raises(HoldfastError, match=r"2.csv: its columns are not those of .*1.csv"):
+        hf.discover(f"{tmp_path}/*.csv")
+
+
+@given(
+    values=st.lists(st.sampled_from(["1", "2,5", "NA", "-", "31.12.2020", "x", "a b", "1.234,5", "?", "nan", "True"]))
+)
+@settings(max_examples=cases(100))
+def test_a_form_never_loses_a_value(values):
+    """A cell is plain, or changed into another way to write it, or empty because it says so."""
+    strings = pa.chunked_array([pa.array(values, pa.string())])
+    form = FormFinder().find(strings)
+    plain = strings if form is None else form.plain(strings)
+    for before, after in zip(values, plain.to_pylist(), strict=True):
+        assert after is not None or before in DEFAULT_NULLS
+    assert form is None or CellForm.from_json(form.to_json()) == form
