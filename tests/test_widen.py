@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from holdfast.errors import Location
 from holdfast.table.dictionary import NULL, TextDictionary
 from holdfast.table.encode import encode_table
-from holdfast.table.read import RowsSource, Source
 from holdfast.table.schema import Schema, column_of_type_text
+from holdfast.table.source import RowsSource, Source
 from holdfast.table.widen import rescaled, widened
 from tests.conftest import cases
 

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from holdfast.table.options import TableOptions
     from holdfast.table.reading import Reading
     from holdfast.table.schema import Column, Schema
+    from holdfast.violations.clashing_groups import Clashing, ClashingGroup, ClashingGroups
     from holdfast.violations.explain import Explanation
     from holdfast.violations.listing import BatchViolations, RuleViolations
     from holdfast.violations.look import Look, Violation
@@ -49,6 +50,9 @@ __all__ = [
     "BatchViolations",
     "Change",
     "ChangeRefused",
+    "Clashing",
+    "ClashingGroup",
+    "ClashingGroups",
     "Column",
     "Dc",
     "Drift",
@@ -123,6 +127,7 @@ _HOMES = {  # the names of each module; a module is imported when one of its nam
     "holdfast.table.options": "TableOptions",
     "holdfast.table.reading": "Reading",
     "holdfast.table.schema": "Column Schema",
+    "holdfast.violations.clashing_groups": "Clashing ClashingGroup ClashingGroups",
     "holdfast.violations.explain": "Explanation",
     "holdfast.violations.listing": "BatchViolations RuleViolations",
     "holdfast.violations.look": "Look Violation",

@@ -15,7 +15,9 @@ from holdfast.rules.rule import Ind, Rule, as_dc
 from holdfast.rules.rulefile import RuleEntry, Rules, as_entry, entries_of
 from holdfast.rules.sentence import standing
 from holdfast.table.options import ChoiceKeywords, Choices
-from holdfast.table.read import Needed, read_all
+from holdfast.table.read import read_all
+from holdfast.table.source import Needed
+from holdfast.violations.clashing_groups import ClashingGroups
 from holdfast.violations.detect import Progress
 from holdfast.violations.explain import Explanation
 
@@ -105,6 +107,10 @@ class Found:
     def pairs(self, rule: str | Rule, limit: int | None = None) -> pa.Table:
         """t and s of the violating pairs, by key, or by row id in order of arrival; only t for rules about rows."""
         return self.book.violations(rule, limit)
+
+    def groups(self, rule: str | Rule, limit: int | None = None) -> ClashingGroups | None:
+        """The violations of a key or an FD as groups of rows, the largest first; None for other rules."""
+        return self.book.violating_groups(rule, limit)
 
     def explain(self, rule: str | Rule, limit: int = 10) -> Explanation:
         """Which rows are worst, what they clash about, and which rows to remove."""

@@ -22,10 +22,11 @@ from holdfast.table.change import Part
 from holdfast.table.dictionary import TextDictionary
 from holdfast.table.net import Planner
 from holdfast.table.options import Choices, TableOptions
-from holdfast.table.read import Source, read_all
+from holdfast.table.read import read_all
 from holdfast.table.reading import ReadAs
 from holdfast.table.rows import Rows
 from holdfast.table.schema import Schema
+from holdfast.table.source import Source
 
 
 @dataclass(frozen=True)

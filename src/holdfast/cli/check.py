@@ -14,6 +14,7 @@ from holdfast.cli.files import keys_of, reading_of, tables_of, tell_reading, typ
 from holdfast.cli.on_spark import frames_of, goes_to_spark
 from holdfast.cli.options import (
     VIOLATED,
+    AsPairs,
     DateFormat,
     Delimiter,
     Encoding,
@@ -56,7 +57,7 @@ def check_command(
     record: Annotated[
         bool, typer.Option("--record", help="Write the violations of this check to the baseline file.")
     ] = False,
-    safe_cells: SafeCells = False,
+    pairs: AsPairs = False, safe_cells: SafeCells = False,
 ) -> None:  # fmt: skip
     """Find every row and every pair of rows that violates a rule."""
     wanted: list[Any] = [*(entries_of(rules) if rules is not None else ()), *(rule or ())]
@@ -77,7 +78,7 @@ def check_command(
         if isinstance(found, Found):
             tell_reading({name: table.read_as for name, table in found.book.tables.items()})
         results = [_result(found, entry, listed(limit, format)) for entry in found.entries]
-    print_results(results, format, files, safe_cells)
+    print_results(results, format, files, safe_cells, pairs=pairs)
     broken = [entry for entry in found.entries if exceeds_tolerance(entry, found.count(entry.id), _rows(found, entry))]
     if baseline is not None:
         broken = _not_in_baseline(found, broken, baseline, record)
@@ -107,4 +108,5 @@ def _not_in_baseline(found: Any, broken: list[RuleEntry], path: Path, record: bo
 def _result(found: Any, entry: RuleEntry, limit: int) -> RuleResult:
     table = found.pairs(entry.id, limit)
     pairs = [list(pair) for pair in zip(*(column.to_pylist() for column in table.columns), strict=True)]
-    return RuleResult.of(entry, found.count(entry.id), found.error(entry.id), pairs)
+    groups = found.groups(entry.id, limit) if isinstance(found, Found) else None
+    return RuleResult.of(entry, found.count(entry.id), found.error(entry.id), pairs, groups)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
+from shlex import quote
 from typing import Annotated
 
 import numpy as np
@@ -71,7 +72,7 @@ def discover_command(
     ] = TIME_BUDGET,
     every: Annotated[bool, typer.Option("--all", help="List all rules, not only those worth reading.")] = False,
     most: Annotated[
-        int, typer.Option(min=1, help="List at most this many rules of each kind and table.")
+        int, typer.Option(min=1, help="Show at most this many rules of each kind and table; of FDs, left sides.")
     ] = DEFAULT_MOST,
     why: Annotated[bool, typer.Option("--why", help="Give the reasons for each rule.")] = False,
     text: Annotated[bool, typer.Option("--text", help="Show rules as text that other commands take.")] = False,
@@ -126,8 +127,10 @@ def discover_command(
     elif format is Format.CSV:
         _print_csv(rules, records, None if isinstance(tables, dict) else names[0], safe_cells)
     else:
+        read = " ".join([*map(quote, files), *(f"--type {quote(one)}" for one in type or ())])
+        options = [f" --kind {one}" for one in kind or ()] + ([f" --max-error {max_error:g}"] if max_error else [])
         if is_screen:
-            print_screen(rules, shown, " ".join(files), texts=text, why=why, whole=bool(kind))
+            print_screen(rules, shown, read, "".join(options), texts=text, why=why, whole=bool(kind))
         else:
             print_rules(rules, records)
         if unfinished:
@@ -186,7 +189,7 @@ def _unfinished(rules: Profile) -> str | None:
     reasons = "; ".join(limit for limit in rules.limits if limit not in sizes)
     searched = f"searched completely: {in_words(rules.searched) or 'nothing'}"
     word = "not complete" if not rules.complete else "not all is shown"
-    return f"{word}: {reasons}; {searched}; every rule shown holds"
+    return f"{word}: {reasons}; {searched}; every rule found holds"
 
 
 def _document(rules: Profile, names: list[str], nulls: str, records: list[Record], shown: list[Ranked]) -> Record:

@@ -58,6 +58,10 @@ SafeCells = Annotated[
         "--safe-cells", help="In csv, put an apostrophe before text that a spreadsheet would run as a formula."
     ),
 ]
+AsPairs = Annotated[
+    bool,
+    typer.Option("--pairs", help="List pairs of rows, also for keys and FDs, whose groups of rows say it shorter."),
+]
 Limit = Annotated[
     int | None, typer.Option(min=0, help="Violations listed for each rule.", show_default="5; 100 in json and csv")
 ]

@@ -20,6 +20,7 @@ from holdfast.cli.terminal import Console, print_exact
 from holdfast.errors import HoldfastError
 from holdfast.plain_text import plain_text
 from holdfast.rules.rulefile import RuleEntry
+from holdfast.violations.clashing_groups import ClashingGroups
 
 Record = dict[str, Any]
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")  # a spreadsheet reads text that begins so as a formula
@@ -45,10 +46,18 @@ class RuleResult:
     count: int
     error: float
     pairs: list[list[Any]]
+    groups: ClashingGroups | None = None
 
     @classmethod
-    def of(cls, entry: RuleEntry, count: int, error: float, pairs: list[list[Any]]) -> RuleResult:
-        return cls(entry.id, entry.rule, entry.value.kind, entry.severity, count, error, pairs)
+    def of(
+        cls,
+        entry: RuleEntry,
+        count: int,
+        error: float,
+        pairs: list[list[Any]],
+        groups: ClashingGroups | None = None,
+    ) -> RuleResult:
+        return cls(entry.id, entry.rule, entry.value.kind, entry.severity, count, error, pairs, groups)
 
     @property
     def truncated(self) -> bool:
@@ -56,7 +65,8 @@ class RuleResult:
 
     def record(self) -> Record:
         fields = {"id": self.id, "rule": self.rule, "kind": self.kind, "count": self.count, "error": self.error}
-        return fields | {"pairs": self.pairs, "truncated": self.truncated}
+        groups = [] if self.groups is None else [group.record() for group in self.groups.groups]
+        return fields | {"pairs": self.pairs, "truncated": self.truncated, "groups": groups}
 
 
 def as_json(document: Record) -> str:

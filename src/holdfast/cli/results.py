@@ -17,9 +17,13 @@ from holdfast.cli.output import (
 )  # fmt: skip
 from holdfast.cli.terminal import Console
 from holdfast.rules.wording import counted
+from holdfast.violations.clashing_groups import ClashingGroups
 
 
-def print_results(results: list[RuleResult], format: Format, files: list[str], safe_cells: bool) -> None:
+def print_results(
+    results: list[RuleResult], format: Format, files: list[str], safe_cells: bool, *, pairs: bool = False
+) -> None:
+    """Prints the violations of each rule. `pairs`: as a table, one by one, also where groups of rows say it better."""
     if format is Format.JSON:
         print(as_json({"violations": [r.record() for r in results]}))
     elif format is Format.JUNIT:
@@ -30,18 +34,30 @@ def print_results(results: list[RuleResult], format: Format, files: list[str], s
         rows = [{"id": r.id, "rule": r.rule, **_sides(pair)} for r in results for pair in r.pairs]
         print_csv(rows, ["id", "rule", "t", "s"], safe_cells)
     else:
-        _print_tables(results)
+        _print_tables(results, pairs)
 
 
-def _print_tables(results: list[RuleResult]) -> None:
+def _print_tables(results: list[RuleResult], pairs: bool) -> None:
     console = Console()
     print_table(console, "rules", [r.record() for r in results], ["rule", "count", "error"])
     for r in results:
-        if r.pairs:
+        if r.groups is not None and r.groups.groups and not pairs:
+            _print_groups(console, r.rule, r.groups)
+        elif r.pairs:
             rows = [{side: str(name) for side, name in _sides(pair).items()} for pair in r.pairs]
             print_table(
                 console, f"{r.rule}: the first {len(rows):,} of {counted(r.count, 'violation')}", rows, list(rows[0])
             )
+
+
+def _print_groups(console: Console, rule: str, found: ClashingGroups) -> None:
+    """Prints a line for each group of rows that clash."""
+    what = f"{counted(found.count, 'group')} of rows clash, {counted(found.rows, 'row')} in all"
+    shown = len(found.groups)
+    first = f"; the largest {counted(shown, 'group')}" if shown < found.count else ""
+    console.print(f"{rule}: {what}{first}", highlight=False, markup=False, soft_wrap=True)
+    for group in found.groups:
+        console.print(f"  {group}", highlight=False, markup=False, soft_wrap=True)
 
 
 def _sides(pair: list[Any]) -> Record:

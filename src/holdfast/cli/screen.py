@@ -5,11 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from shlex import quote
 
 from holdfast.cli.found_rules import not_found
 from holdfast.cli.terminal import Console
 from holdfast.profile import Profile
 from holdfast.ranking.rank import Ranked
+from holdfast.rules.operator import Op
 from holdfast.rules.predicate import Cell, Compare, IsNull
 from holdfast.rules.rule import Dc, Fd, Ind, Key, Order, Rule
 from holdfast.rules.sentence import sentence
@@ -17,6 +19,7 @@ from holdfast.rules.wording import counted, percent
 from holdfast.table.dictionary import NULL
 from holdfast.table.rows import Rows
 
+NEW_LINE = "\n"
 _MOST_NAMES = 12  # columns in a list
 _SECTIONS = {
     "key": "what identifies a row",
@@ -27,10 +30,17 @@ _SECTIONS = {
 
 
 def print_screen(
-    rules: Profile, shown: Sequence[Ranked], files: str, *, texts: bool = False, why: bool = False, whole: bool = False
+    rules: Profile,
+    shown: Sequence[Ranked],
+    files: str,
+    search: str = "",
+    *,
+    texts: bool = False,
+    why: bool = False,
+    whole: bool = False,
 ) -> None:
-    """Prints what is worth reading, table by table. `files`: as on the command line. `texts`: as rules that other
-    commands take, not in words. `whole`: all rules of the kinds were searched."""
+    """Prints what is worth reading, table by table. `files`, and the options of the `search`: as on the command line.
+    `texts`: as rules that other commands take, not in words. `whole`: all rules of the kinds were searched."""
     console = Console(highlight=False, markup=False, soft_wrap=True)
     kinds = rules.options.kinds if rules.options is not None else ()
     tables = rules.data.rows if rules.data is not None else {}
@@ -47,16 +57,17 @@ def print_screen(
             _print_section(console, _SECTIONS[kind], [*lines], why)
         for line in _facts(name, rows, rules):
             console.print(f"  {line}")
-        if not mine:
+        if not mine and {*kinds} != {"ind"}:
             console.print("  nothing is credible beyond chance")
     references = [r for r in shown if r.kind == "ind"]
     if references:
         console.print("\nwhat refers where", style="bold")
         for ranked in references:
-            _print_line(console, _reference(ranked.rule) if not texts else ranked.text, _missing(ranked), ranked, why)
-    near = next((one for one in shown if one.error), None)
+            line = ranked.text if texts else _reference(ranked.rule)
+            _print_lines(console, [(f"{line}{_missing(ranked)}", [ranked])], why, "  ")
+    near = next((one for one in shown if one.error and one.kind != "ind"), None)
     if near is not None:
-        console.print(f'\nrows that disagree: holdfast check {files} --rule "{near.text}"')
+        console.print(f"\nrows that disagree: holdfast check {_checked(rules, files, near)}")
     for line in not_found(rules):
         console.print(line)
     counts = [f"{len(rules.of(kind)):,} {kind}" for kind in kinds if len(rules.of(kind))]
@@ -64,7 +75,13 @@ def print_screen(
         console.print("no rules hold")
     else:
         held = f" ({', '.join(counts)})" if counts and whole else ""
-        console.print(f"every rule that holds{held}: holdfast discover {files} --all")
+        console.print(f"{'' if near else NEW_LINE}every rule that holds{held}: holdfast discover {files}{search} --all")
+
+
+def _checked(rules: Profile, files: str, near: Ranked) -> str:
+    """The arguments of the command that lists the rows that disagree with a rule."""
+    nulls = rules.options.nulls if rules.options is not None else "sql"
+    return f"{files} --rule {quote(near.text)}{'' if nulls == 'sql' else f' --nulls {nulls}'}"
 
 
 def _is_constant(rule: Rule) -> bool:
@@ -75,10 +92,17 @@ def _is_constant(rule: Rule) -> bool:
 def _print_section(console: Console, title: str, lines: Sequence[tuple[str, list[Ranked]]], why: bool) -> None:
     if lines:
         console.print(f"  {title}")
+    _print_lines(console, lines, why, "    ")
+
+
+def _print_lines(console: Console, lines: Sequence[tuple[str, list[Ranked]]], why: bool, indent: str) -> None:
+    """Prints lines, with the reasons for each of their rules."""
     for line, of_line in lines:
-        console.print(f"    {line}")
-        for reason in dict.fromkeys(reason for ranked in of_line for reason in ranked.reasons) if why else ():
-            console.print(f"      {reason}")
+        console.print(f"{indent}{line}")
+        for ranked in of_line if why else ():
+            about = f"{ranked.text}: " if len(of_line) > 1 else ""
+            for reason in ranked.reasons:
+                console.print(f"{indent}  {about}{reason}")
 
 
 def _texts(ranked: Sequence[Ranked], rows: int) -> Iterator[tuple[str, list[Ranked]]]:
@@ -135,7 +159,21 @@ def _in_words(group: Sequence[Ranked], columns: Sequence[str]) -> str:
         return _together(rule.columns, columns)
     if isinstance(rule, Dc) and rule.is_one_row:
         return _comparison(rule)
-    return sentence(replace(rule, table=None)).removesuffix(".") if isinstance(rule, Order) else str(rule)
+    return _order(rule, columns) if isinstance(rule, Order) else sentence(rule).removesuffix(".")
+
+
+def _order(rule: Order, columns: Sequence[str]) -> str:
+    """`rate rises with salary, for each state`."""
+    equal = [mark.column for mark in rule.left if mark.op is Op.EQ]
+    moving = [mark for mark in rule.left if mark.op is not Op.EQ]
+    if len(moving) != 1 or rule.right.op is Op.EQ:
+        return sentence(replace(rule, table=None)).removesuffix(".")
+    (mark,) = moving
+    rises = (mark.op in (Op.LT, Op.LE)) == (rule.right.op in (Op.LT, Op.LE))
+    scope = f", for each {_together(equal, columns)}" if equal else ""
+    return (
+        f"{rule.right.column} {'rises with' if rises else 'falls as'} {mark.column}{'' if rises else ' rises'}{scope}"
+    )
 
 
 def _together(names: Iterable[str], columns: Sequence[str]) -> str:
@@ -144,7 +182,7 @@ def _together(names: Iterable[str], columns: Sequence[str]) -> str:
 
 def _names(columns: Sequence[str]) -> str:
     rest = len(columns) - _MOST_NAMES
-    return f"{', '.join(columns[:_MOST_NAMES])}{f' and {rest} more' if rest > 0 else ''}"
+    return ", ".join(columns) if rest < 2 else f"{', '.join(columns[:_MOST_NAMES])} and {rest} more"
 
 
 def _comparison(rule: Dc) -> str:
@@ -163,12 +201,6 @@ def _reference(rule: Rule) -> str:
 
 def _missing(ranked: Ranked) -> str:
     return f"   ({percent(ranked.error)} of the values are missing)" if ranked.error else ""
-
-
-def _print_line(console: Console, line: str, note: str, ranked: Ranked, why: bool) -> None:
-    console.print(f"  {line}{note}")
-    for reason in ranked.reasons if why else ():
-        console.print(f"    {reason}")
 
 
 def _exceptions(group: Sequence[Ranked], rows: int) -> str:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from holdfast.cli.on_spark import listed_pairs, session_of_book
-from holdfast.cli.options import Directory, Form, Limit, Master, Remote, SafeCells, listed
+from holdfast.cli.options import AsPairs, Directory, Form, Limit, Master, Remote, SafeCells, listed
 from holdfast.cli.output import Format, Record, RuleResult, csv_lines, print_csv, print_records
 from holdfast.cli.progress import announce, progress_bar
 from holdfast.cli.results import print_results
@@ -16,6 +16,7 @@ from holdfast.cli.row_names import hides_names, named_violations
 from holdfast.cli.terminal import print_exact
 from holdfast.errors import HIDDEN, HoldfastError
 from holdfast.rulebook import Rulebook
+from holdfast.rules.bind import table_of
 from holdfast.rules.rulefile import RuleEntry
 from holdfast.workflow.baseline import Baseline
 from holdfast.workflow.masking import Mask
@@ -32,6 +33,7 @@ def violations_command(
         bool, typer.Option("--all", help="Every violation, however many there are. Needs --format csv.")
     ] = False,
     new: Annotated[bool, typer.Option("--new", help="Only violations that are not in the baseline.")] = False,
+    pairs: AsPairs = False,
     safe_cells: SafeCells = False,
     master: Master = None,
     remote: Remote = None,
@@ -52,7 +54,7 @@ def violations_command(
             _print_new(book, chosen, mask, limit, format, safe_cells)
         else:
             results = [_result(book, entry, mask, listed(limit, format)) for entry in chosen]
-            print_results(results, format, [str(directory)], safe_cells)
+            print_results(results, format, [str(directory)], safe_cells, pairs=pairs)
 
 
 def _result(book: Any, entry: RuleEntry, mask: Mask, limit: int) -> RuleResult:
@@ -60,7 +62,9 @@ def _result(book: Any, entry: RuleEntry, mask: Mask, limit: int) -> RuleResult:
         pairs = [] if hides_names(book, entry, mask) else listed_pairs(book.violations(entry.id), limit)
         return RuleResult.of(entry, book.count_violations(entry.id), book.error(entry.id), pairs)
     pairs = [list(pair.values()) for part in named_violations(book, entry, mask, limit) for pair in part]
-    return RuleResult.of(entry, book.count_violations(entry.id), book.error(entry.id), pairs)
+    is_masked = mask.hides_any(table_of(entry.value, book.schemas))  # groups show values
+    groups = None if is_masked else book.violating_groups(entry.id, limit)
+    return RuleResult.of(entry, book.count_violations(entry.id), book.error(entry.id), pairs, groups)
 
 
 def _print_new(

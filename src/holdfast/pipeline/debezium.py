@@ -20,8 +20,8 @@ from holdfast.table.change import DELETE, UPSERT, Feed, Part
 from holdfast.table.effect import Bad
 from holdfast.table.kind import Kind
 from holdfast.table.options import TableOptions
-from holdfast.table.read import Source
 from holdfast.table.schema import Column, Schema, unknown_name
+from holdfast.table.source import Source
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECONDS = 10**14  # a time after 1973 in microseconds is larger than any in milliseconds before the year 5138

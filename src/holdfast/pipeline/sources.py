@@ -24,7 +24,7 @@ from holdfast.store.directory import directory_at
 from holdfast.table.change import CHANGE_TYPE, DELETE, UPSERT, Feed, Part, read_feed
 from holdfast.table.effect import Bad
 from holdfast.table.options import TableOptions
-from holdfast.table.read import Source
+from holdfast.table.source import Source
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

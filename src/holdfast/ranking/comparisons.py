@@ -28,8 +28,8 @@ _LEAST_FILLED = 0.05  # share of rows that have both values
 _BY_CHANCE = 0.08  # share of rows that would violate it, had the values come from different rows
 _BY_CHANCE_ALIKE = 0.005  # the same if the names of the columns share a word
 _FEWER = 0.05  # of these, the share that may violate it
-_FLAG = 2  # different values: that one flag implies another is no comparison, unless their names are alike
 _MOST = 10
+_FLAG = 2  # different values: that one flag implies another is no comparison, unless their names are alike
 
 
 @dataclass(frozen=True)

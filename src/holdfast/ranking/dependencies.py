@@ -197,8 +197,10 @@ class Dependencies:
         if error > self._most_exceptions:
             return None
         rule = Fd(frozenset(map(view.name, side.columns)), view.name(right))
-        agreeing = percent(side.shared / view.searched)
-        reasons = [f"{agreeing} of the rows agree on the left with others, in {counted(side.groups, 'group')}"]
+        share = percent(side.shared / view.searched)
+        reasons = [
+            f"{share} of the rows have a left value that others have too, {counted(side.groups, 'value')} in all"
+        ]
         if error:
             reasons.append(f"{counted(round(error * view.rows), 'row')} of {view.rows:,} disagree")
         return Credible(rule, round(min(1.0, self._score(dependency)), 3), error, tuple(reasons))

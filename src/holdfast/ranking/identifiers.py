@@ -48,13 +48,13 @@ class Identifiers:
         exact = [f for f in alone if not f.error]
         chosen = (exact or alone[:1])[:_MOST_ALONE]
         together = sorted(self._of_several(_NATURAL if exact else 0.0), key=lambda f: -f.score)
-        return [*chosen, *together[: 1 if exact else _MOST_TOGETHER]]
+        return sorted([*chosen, *together[: 1 if exact else _MOST_TOGETHER]], key=lambda one: -one.score)
 
     def _alone(self) -> Iterator[Credible]:
         """Columns in which all rows, or nearly all, differ."""
         view = self._view
         for column in range(len(view)):
-            if view.rows < 2 or view.is_measurement(column) or view.filled[column] < 1:
+            if view.rows < 2 or view.is_measurement(column) or view.filled[column] < 1 or view.is_copy(column):
                 continue
             if view.distinct[column] < (1 - self._most_exceptions) * view.searched:
                 continue
@@ -87,7 +87,7 @@ class Identifiers:
     def _of_several(self, for_each_row: float) -> Iterator[Credible]:
         """Keys of several columns. `for_each_row`: pairs of rows for each row that would agree by chance."""
         for columns in self._together:
-            if any(self._view.is_measurement(c) for c in columns):
+            if any(self._view.is_measurement(c) or self._view.is_copy(c) for c in columns):
                 continue
             expected, least = self._expected(columns), max(_EXPECTED, for_each_row * self._view.searched)
             if expected < least or self._view.filled[list(columns)].min() < 1:

@@ -22,13 +22,12 @@ from holdfast.table.keys import groups
 
 _LEAST_VALUES = 3  # of each side
 _LEAST_PAIRS = 100  # of rows that it orders
-_MOST = 10
 
 
 def orders(view: TableView, dependencies: list[Fd], most_exceptions: float = MAX_EXCEPTIONS) -> list[Credible]:
     """The order dependencies that refine dependencies. O(rows log rows) for each."""
     found = [rule for fd in dependencies for rule in _refined(view, fd, most_exceptions)]
-    return sorted(found, key=lambda rule: -rule.score)[:_MOST]
+    return sorted(found, key=lambda rule: -rule.score)
 
 
 def _refined(view: TableView, fd: Fd, most_exceptions: float) -> Iterator[Credible]:

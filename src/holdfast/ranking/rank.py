@@ -1,9 +1,10 @@
 """Chooses the few rules that are worth reading, with the reasons for their scores.
 
 What is shown of a table: what identifies a row (`identifiers`), what determines what (`dependencies`), what rises with
-what (`orders`), what holds in each row (`comparisons`), which constraints say something beyond these (`constraints`),
-and between tables what refers where (`foreign_keys`). Rules that hold for all but a few rows count as rules: real data
-has errors, and a rule that is patched with an unrelated column until it holds exactly is not the rule.
+what (`orders`), what holds in each row (`comparisons`), and between tables what refers where (`foreign_keys`). Rules
+that hold for all but a few rows count as rules: real data has errors, and a rule that is patched with an unrelated
+column until it holds exactly is not the rule. Denial constraints about pairs of rows are hardly ever more than symptoms
+of these; they are listed on request.
 """
 
 from __future__ import annotations

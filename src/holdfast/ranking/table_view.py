@@ -88,6 +88,14 @@ class TableView:
         is_fraction = self.schema.columns[column].kind in (Kind.FLOAT, Kind.DECIMAL)
         return is_fraction and int(self.distinct[column]) > _MEASURED_VALUES
 
+    def is_copy(self, column: int) -> bool:
+        """Whether an earlier column of the same kind has the same values in all rows."""
+        kind = self.schema.columns[column].type_text
+        return any(
+            self.schema.columns[other].type_text == kind and bool((self.codes[other] == self.codes[column]).all())
+            for other in range(column)
+        )
+
     def name(self, column: int) -> str:
         return self.schema.columns[column].name
 

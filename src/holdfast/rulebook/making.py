@@ -19,7 +19,8 @@ from holdfast.store.log import Record
 from holdfast.store.store import Store
 from holdfast.table.change import Part
 from holdfast.table.options import TableOptions
-from holdfast.table.read import Source, read_all
+from holdfast.table.read import read_all
+from holdfast.table.source import Source
 
 
 def new_engine(

@@ -20,6 +20,7 @@ from holdfast.rules.predicate import Predicate
 from holdfast.rules.rule import Rule
 from holdfast.rules.rulefile import RuleEntry
 from holdfast.rules.ruleset import RuleSet
+from holdfast.violations.clashing_groups import ClashingGroups, clashing_groups
 from holdfast.violations.detect import CheckedRule
 from holdfast.violations.explain import Explanation
 from holdfast.violations.listing import Asked, Listed, id_table
@@ -127,6 +128,15 @@ class RuleReader(RulebookReader):
     def violations(self, rule: str | Rule, limit: int | None = None) -> pa.Table:
         """The violating pairs (t, s) of a rule as it is written, by t then s; rows (t) for rules about single rows."""
         return pa.concat_tables(self.violation_parts(rule, limit))
+
+    def violating_groups(self, rule: str | Rule, limit: int | None = None) -> ClashingGroups | None:
+        """The violations of a key or an FD as groups of rows that agree on its left side, the largest group first; None
+        for other rules. O(rows)."""
+        engine = self._ready()
+        asked = engine.names.find(rule)
+        item = engine.names.checked[asked.number]
+        rows = engine.state.rows[table_of(item.rule, self.schemas)]
+        return clashing_groups(item, rows, engine.state.dictionary, limit)
 
     def violation_parts(self, rule: str | Rule, limit: int | None = None) -> Iterator[pa.Table]:
         """The same in parts: for more violations than fit into memory."""

@@ -14,10 +14,12 @@ import pyarrow.compute as pc
 
 from holdfast.arrays import Positions, numpy_of
 from holdfast.errors import HoldfastError, Location, ReadError, SchemaError, cell, shown
-from holdfast.table.options import TableOptions
-from holdfast.table.read import JSON_NAMES, LONE_NAME, RowsSource, Source, read, read_json_texts
+from holdfast.table.options import TableOptions, plain_change
+from holdfast.table.read import read
+from holdfast.table.read_json import read_json_texts
 from holdfast.table.reading import Reading
 from holdfast.table.schema import unknown_name
+from holdfast.table.source import JSON_NAMES, LONE_NAME, RowsSource, Source
 
 CHANGE_TYPE, BATCH, TABLE = "_change_type", "_batch", "_table"
 CHANGE_TYPES = ("insert", "delete", "update_preimage", "update_postimage")
@@ -255,7 +257,7 @@ def by_table(changes: Changes, tables: Mapping[str, TableOptions]) -> dict[str, 
     parts: dict[str, list[Part]] = {}
     for name, change in require_changes(changes, tables):
         options = tables[name]
-        plain = (replace(part, source=options.plain(part.source)) for part in change.parts(options))
+        plain = (replace(part, source=plain_change(part.source, options)) for part in change.parts(options))
         parts.setdefault(name, []).extend(plain)
     return parts
 

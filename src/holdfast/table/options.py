@@ -7,9 +7,11 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, TypedDict
 
 from holdfast.errors import SchemaError
-from holdfast.table.read import Source, schema_of, with_plain_cells
+from holdfast.table.read import schema_of
+from holdfast.table.read_path import with_plain_cells
 from holdfast.table.reading import ReadAs, Reading
 from holdfast.table.schema import Schema, column_of_type_text, unknown_name
+from holdfast.table.source import Source
 
 Names = str | Sequence[str]
 
@@ -41,17 +43,6 @@ class TableOptions:
         )
         return replace(self, schema=Schema(columns))
 
-    def plain(self, source: Source) -> Source:
-        """A source of changes with its cells in plain form, if they are written as in the table's own file."""
-        if self.read_as is None or not source.textual or source.read_as is not None:
-            return source
-        table = source.table
-        for place, name in enumerate(table.column_names):
-            form = self.read_as.forms.get(name)
-            if form is not None:
-                table = table.set_column(place, name, form.plain(table.column(place)))
-        return replace(source, table=table)
-
     def to_json(self) -> dict[str, Any]:
         """The options as JSON values, for the store."""
         lists = {"key": list(self.key), "declared": list(self.declared), "ignored": list(self.ignored)}
@@ -63,6 +54,18 @@ class TableOptions:
         lists = {name: tuple(record[name]) for name in ("key", "declared", "ignored")}
         read_as = ReadAs.from_json(record["read_as"]) if "read_as" in record else None
         return cls(Schema.from_json(record["schema"]), **lists, read_as=read_as)
+
+
+def plain_change(source: Source, options: TableOptions) -> Source:
+    """A source of changes with its cells in plain form, if they are written as in the table's own file."""
+    if options.read_as is None or not source.textual or source.read_as is not None:
+        return source
+    table = source.table
+    for place, name in enumerate(table.column_names):
+        form = options.read_as.forms.get(name)
+        if form is not None:
+            table = table.set_column(place, name, form.plain(table.column(place)))
+    return replace(source, table=table)
 
 
 def maskable(tables: Mapping[str, TableOptions]) -> set[str]:

@@ -9,8 +9,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from holdfast.errors import ReadError, cell, detail
+from holdfast.errors import Location, ReadError, cell, detail, shown
 from holdfast.table.json_depth import require_shallow
+from holdfast.table.source import Source
 
 _SPACE = " \t\r\n"
 
@@ -67,3 +68,43 @@ def _row_at(decoder: json.JSONDecoder, text: str, at: int, path: Path) -> tuple[
         return decoder.raw_decode(text, at)
     except (ValueError, RecursionError) as error:
         raise ReadError(f"{path}: not JSON: {detail(error)}") from None
+
+
+def read_json_texts(path: Path) -> Source:
+    """A JSON lines file with texts and fractions as written, to be parsed by known column kinds.
+
+    JSON itself has no dates and no decimals.
+    """
+    rows: list[dict[str, Any]] = []
+    try:
+        require_shallow(path)
+        with path.open(encoding="utf-8") as file:
+            for number, line in enumerate(file, start=1):
+                if line.strip():
+                    rows.append(_json_row(line, f"{path}, line {number}"))
+    except FileNotFoundError:
+        raise ReadError(f"{path}: there is no such file") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise ReadError(f"{path}: cannot be read: {detail(error)}") from error
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    columns = {name: _json_column(path, name, [row.get(name) for row in rows]) for name in names}
+    return Source(path.stem, pa.table(columns), Location(str(path)), textual=True)
+
+
+def _json_row(line: str, place: str) -> dict[str, Any]:
+    try:
+        row = json.loads(line, parse_float=str)
+    except ValueError as error:
+        raise ReadError(f"{place}: not JSON: {detail(error)}") from None
+    if not isinstance(row, dict):
+        raise ReadError(f"{place}: {cell(row)} is not a row; an object is expected")
+    return row
+
+
+def _json_column(path: Path, name: str, values: list[Any]) -> pa.Array:
+    if any(isinstance(value, str) for value in values):
+        values = [v if v is None or isinstance(v, str | list | dict) else json.dumps(v) for v in values]
+    try:
+        return pa.array(values)
+    except (pa.ArrowException, OverflowError) as error:
+        raise ReadError(f"{path}, column {shown(name)}: {detail(error)}") from None

@@ -16,9 +16,10 @@ from holdfast.table.dictionary import NULL, Codes, TextDictionary
 from holdfast.table.effect import Reason, Reasons
 from holdfast.table.encode import Encoded, encode_table
 from holdfast.table.fast_rows import MAX_FAST_ROWS, FewRows
-from holdfast.table.read import RowsSource, Source, conform
+from holdfast.table.read import conform
 from holdfast.table.rows import Rows
 from holdfast.table.schema import unknown_name
+from holdfast.table.source import RowsSource, Source
 
 
 @dataclass

@@ -21,8 +21,8 @@ from holdfast.table.dictionary import NULL, Codes
 from holdfast.table.encode import plain
 from holdfast.table.kind import Kind
 from holdfast.table.parse import DECIMAL_PATTERN
-from holdfast.table.read import RowsSource, Source
 from holdfast.table.schema import MAX_SCALE, Column, Schema, is_string
+from holdfast.table.source import RowsSource, Source
 
 _MAX_CODE = 2**63 - 1
 

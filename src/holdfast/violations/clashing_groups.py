@@ -1,0 +1,166 @@
+"""The violations of keys and FDs as groups of rows: which values clash, how often each occurs, and the odd rows.
+
+A group with nine rows of one value and one row of another has 18 violating pairs; a reader needs one line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from holdfast.arrays import Positions
+from holdfast.indexes.rowtest import rows_that_satisfy
+from holdfast.rules.nulls import Nulls
+from holdfast.rules.rule import Fd, Key
+from holdfast.rules.wording import counted
+from holdfast.table.dictionary import NULL, Codes, TextDictionary
+from holdfast.table.encode import decode_column
+from holdfast.table.keys import groups
+from holdfast.table.rows import Rows
+from holdfast.violations.detect import CheckedRule
+from holdfast.violations.listing import names_of
+
+_MOST_VALUES, _MOST_ROWS = 5, 5  # of a group that are named
+
+
+@dataclass(frozen=True)
+class Clashing:
+    """One value of a group: in how many rows it is, and some of these rows."""
+
+    value: object
+    count: int
+    rows: tuple[object, ...]
+
+
+@dataclass(frozen=True)
+class ClashingGroup:
+    """Rows that agree on the left side of an FD, or on a key. `values`: those of the right side, the commonest first;
+    for a key, one entry with all rows."""
+
+    left: dict[str, object]
+    values: tuple[Clashing, ...]
+    count: int
+    right: str | None
+
+    def __str__(self) -> str:
+        """`San Francisco: CA 9 rows, CN 1 row (417)`."""
+        left = ", ".join(_shown(value) for value in self.left.values()) or "all rows"
+        if self.right is None:
+            return f"{left}: {counted(self.count, 'row')} ({_listed(self.values[0])})"
+        parts = [f"{_shown(v.value)} {counted(v.count, 'row')}" for v in self.values]
+        parts[1:] = [f"{part} ({_listed(v)})" for part, v in zip(parts[1:], self.values[1:], strict=True)]
+        rest = self.count - sum(v.count for v in self.values)
+        others = [f"{counted(rest, 'row')} with other values"] if rest else []
+        return f"{left}: {', '.join([*parts, *others])}"
+
+    def record(self) -> dict[str, Any]:
+        """The fields for JSON."""
+        values = [{"value": v.value, "count": v.count, "rows": list(v.rows)} for v in self.values]
+        return {"left": self.left, "right": self.right, "rows": self.count, "values": values}
+
+
+@dataclass(frozen=True)
+class ClashingGroups:
+    """The first groups of a rule's violations, the largest first. `count`: of all groups; `rows`: in all groups."""
+
+    groups: tuple[ClashingGroup, ...]
+    count: int
+    rows: int
+
+
+def clashing_groups(
+    item: CheckedRule, rows: Rows, dictionary: TextDictionary, most: int | None = None
+) -> ClashingGroups | None:
+    """The groups of the violations of a key or an FD; None for other rules. O(rows)."""
+    if not isinstance(item.rule, Key | Fd):
+        return None
+    left = item.rule.columns if isinstance(item.rule, Key) else item.rule.left
+    places = sorted(rows.schema.position(name) for name in left)
+    right = rows.schema.position(item.rule.right) if isinstance(item.rule, Fd) else None
+    codes, ids = rows.codes(), rows.ids()
+    kept = _that_count(item, rows, dictionary, codes, places, right)
+    codes, ids = codes[:, kept], ids[kept]
+    group = groups(np.ascontiguousarray(codes[places]), np.arange(len(places))) if places else np.zeros(len(ids), int)
+    bad = _clashing(group, None if right is None else codes[right], item.nulls)
+    sizes = np.bincount(group, minlength=len(group))[bad] if len(bad) else np.zeros(0, int)
+    chosen = bad[np.lexsort((bad, -sizes))][:most]
+    reader = _Reader(rows, dictionary, codes, ids, group, places, right)
+    return ClashingGroups(tuple(map(reader.read, chosen.tolist())), len(bad), int(sizes.sum()))
+
+
+def _that_count(
+    item: CheckedRule, rows: Rows, dictionary: TextDictionary, codes: Codes, left: Sequence[int], right: int | None
+) -> Positions:
+    """The rows that can violate the rule under its null policy and filter."""
+    kept = np.ones(codes.shape[1], np.bool_)
+    if item.where:
+        kept &= rows_that_satisfy(item.where, rows.schema, codes, dictionary, Nulls.SQL)
+    if item.nulls != Nulls.EQUAL:
+        kept &= ~(codes[list(left)] == NULL).any(axis=0)
+    if item.nulls == Nulls.SQL and right is not None:
+        kept &= codes[right] != NULL
+    return np.flatnonzero(kept)
+
+
+def _clashing(group: Positions, right: Codes | None, nulls: str) -> Positions:
+    """The first row of each group whose rows clash."""
+    if right is None:
+        sizes = np.bincount(group, minlength=len(group))
+        return np.flatnonzero(sizes > 1)
+    odd = right != right[group]
+    if nulls == Nulls.DISTINCT:
+        null = right == NULL
+        sizes = np.bincount(group, minlength=len(group))
+        odd |= null & (sizes[group] > 1)
+    return np.unique(group[odd])
+
+
+@dataclass(frozen=True)
+class _Reader:
+    """Reads groups as values."""
+
+    rows: Rows
+    dictionary: TextDictionary
+    codes: Codes
+    ids: Positions
+    group: Positions
+    left: Sequence[int]
+    right: int | None
+
+    def read(self, first: int) -> ClashingGroup:
+        """The group of a first row."""
+        members = np.flatnonzero(self.group == first)
+        left = {self.rows.schema.names[c]: self._values(c, members[:1])[0].as_py() for c in self.left}
+        if self.right is None:
+            return ClashingGroup(left, (self._clashing(None, members),), len(members), None)
+        values, number, counts = np.unique(self.codes[self.right, members], return_inverse=True, return_counts=True)
+        order = np.lexsort((values, -counts))[:_MOST_VALUES]
+        parts = [members[number == place] for place in order.tolist()]
+        clashing = tuple(self._clashing(self._values(self.right, part[:1])[0].as_py(), part) for part in parts)
+        return ClashingGroup(left, clashing, len(members), self.rows.schema.names[self.right])
+
+    def _values(self, column: int, places: Positions) -> pa.Array:
+        return decode_column(self.rows.schema.columns[column], self.codes[column, places], self.dictionary)
+
+    def _clashing(self, value: object, places: Positions) -> Clashing:
+        """A value with its rows, the newest first."""
+        newest = self.ids[places][::-1][:_MOST_ROWS]
+        names = names_of(newest, self.rows, self.dictionary).to_pylist()
+        return Clashing(value, len(places), tuple(names))
+
+
+def _shown(value: object) -> str:
+    return "empty" if value is None else str(value)
+
+
+def _listed(clashing: Clashing) -> str:
+    names = ", ".join(_name(row) for row in clashing.rows)
+    return f"{names}, ..." if clashing.count > len(clashing.rows) else names
+
+
+def _name(row: object) -> str:
+    return ", ".join(map(str, row.values())) if isinstance(row, dict) else str(row)
