@@ -99,7 +99,7 @@ def discover_command(
     )  # fmt: skip
     is_screen = format is Format.TABLE and not every
     is_quick = not every and not kind
-    wanted = _for_screen(search) if is_quick else search
+    wanted = for_screen(search) if is_quick else search
     reading = reading_of(delimiter, encoding, date_format, null_values)
     choices = Choices(keys_of(key or []), types_of(type or []), columns_of(columns), columns_of(exclude), reading)
     with discovery_bar() as progress:
@@ -137,7 +137,7 @@ def discover_command(
             Console().print(unfinished, highlight=False, markup=False)
 
 
-def _for_screen(search: SearchOptions) -> SearchOptions:
+def for_screen(search: SearchOptions) -> SearchOptions:
     """What must be searched for one screen: short keys, and inclusions. The rest is looked for where it is credible."""
     kinds = tuple(kind for kind in search.kinds if kind in ("key", "ind"))
     columns = min(size for size in (search.sizes["key"], _MOST_KEY_COLUMNS) if size is not None)

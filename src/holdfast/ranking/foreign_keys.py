@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import SequenceMatcher
+from itertools import combinations, permutations
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +25,7 @@ from holdfast.table.rows import Rows
 
 MAX_MISSING = 0.3  # share of the left values that may be missing on the right
 _MAX_KEY_COLUMNS = 4
+_MOST_MISSING_TUPLES, _MOST_SHARED_NAMES = 0.05, 8
 _TEXT = 0.3  # added to the score of texts
 _ALIKE = 0.6  # the least similarity of similar names
 
@@ -69,7 +71,9 @@ def foreign_keys(
         if budget.spent():
             break
         likely.append(_suggestion(inclusions, codes, filled, a, b))
-    likely += _composite(inclusions, codes, unique, budget)
+    composite = list(_composite(inclusions, codes, unique, budget))
+    exact = {(key.rule.left_table, key.rule.right_table) for key in composite}
+    likely += [*composite, *_nearly_composite(inclusions, codes, unique, exact, budget)]
     if budget.ended:
         budget.skip(f"foreign keys: only {len(likely):,} were looked at")
     return sorted(likely, key=lambda s: (-s.score, str(s.rule)))
@@ -107,6 +111,55 @@ def _composite(
             key = f"{rule.right_table}({', '.join(rule.right)})"
             reasons = (f"{key} has no duplicates", "the names are alike", f"{percent(share)} of its values are used")
             yield ForeignKey(rule, 0.8 + 0.2 * share, 0.0, (), reasons)
+
+
+def _nearly_composite(
+    inclusions: Inclusions,
+    codes: Mapping[str, Codes],
+    unique: npt.NDArray[np.bool_],
+    exact: set[tuple[str, str]],
+    budget: Budget,
+) -> Iterator[ForeignKey]:
+    """Foreign keys of several columns with the same names in both tables, of which few tuples are missing; the one with
+    the fewest columns for each pair of tables that has no exact one."""
+    by_table: dict[str, dict[str, int]] = {}
+    for place, attribute in enumerate(inclusions.attributes):
+        by_table.setdefault(attribute.table, {})[attribute.column.name] = place
+    tests = CodeTuples(inclusions, codes)
+    for (left_table, left), (right_table, right) in permutations(by_table.items(), 2):
+        if budget.spent():
+            return
+        shared = [name for name in left if name in right and not unique[right[name]]]
+        near = [name for name in shared if inclusions.share(left[name], right[name]) <= _MOST_MISSING_TUPLES]
+        if (left_table, right_table) in exact or not 2 <= len(near) <= _MOST_SHARED_NAMES:
+            continue
+        sizes = range(2, min(len(near), _MAX_KEY_COLUMNS) + 1)
+        candidates = (names for size in sizes for names in combinations(near, size))
+        keys = (_tuple_key(tests, left, right, names) for names in candidates if not budget.spent())
+        found = next((key for key in keys if key is not None), None)
+        if found is not None:
+            names, share, used = found
+            rule = Ind(left_table, names, right_table, names)
+            key = f"{right_table}({', '.join(names)})"
+            reasons = [f"{key} has no duplicates", "the names are the same", f"{percent(used)} of its values are used"]
+            reasons += [f"{percent(share)} of the values are missing"] if share else []
+            yield ForeignKey(rule, max(0.0, 0.8 + 0.2 * used - share), share, (), tuple(reasons))
+
+
+def _tuple_key(
+    tests: CodeTuples, left: Mapping[str, int], right: Mapping[str, int], names: tuple[str, ...]
+) -> tuple[tuple[str, ...], float, float] | None:
+    """The columns, the share of left tuples that are missing, and the share of right tuples that are used; None if the
+    right side has duplicates or too many are missing."""
+    sides = [tests.tuples([side[name] for name in names]) for side in (right, left)]
+    targets, sources = (side.shape[1] for side in sides)
+    both = np.concatenate(sides, axis=1)
+    group = groups(np.ascontiguousarray(both), np.arange(len(both)))
+    if not sources or len(np.unique(group[:targets])) < targets:
+        return None
+    values = np.unique(group[targets:])
+    missing = float((values >= targets).mean())
+    return (names, missing, float((values < targets).sum() / targets)) if missing <= _MOST_MISSING_TUPLES else None
 
 
 def _suggestion(
