@@ -29,11 +29,12 @@ _MOST_VALUES, _MOST_ROWS = 5, 5  # of a group that are named
 
 @dataclass(frozen=True)
 class Clashing:
-    """One value of a group: in how many rows it is, and some of these rows."""
+    """One value of a group: in how many rows it is, and the newest of these rows, by name and by id."""
 
     value: object
     count: int
     rows: tuple[object, ...]
+    ids: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -150,7 +151,7 @@ class _Reader:
         """A value with its rows, the newest first."""
         newest = self.ids[places][::-1][:_MOST_ROWS]
         names = names_of(newest, self.rows, self.dictionary).to_pylist()
-        return Clashing(value, len(places), tuple(names))
+        return Clashing(value, len(places), tuple(names), tuple(newest.tolist()))
 
 
 def _shown(value: object) -> str:

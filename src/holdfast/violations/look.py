@@ -20,6 +20,7 @@ from holdfast.table.encode import decode_table
 from holdfast.table.row_change import RowChange
 from holdfast.table.rows import Rows
 from holdfast.table.schema import Schema
+from holdfast.violations.clashing_groups import ClashingGroups, clashing_groups
 from holdfast.violations.detect import CheckedRule, Detector, rows_that_violate
 from holdfast.violations.explain import Explanation, compared_columns, explanation
 from holdfast.violations.listing import names_of
@@ -108,6 +109,10 @@ class Look:
     def shown(self, pairs: Pairs) -> list[Violation]:
         """Violations with their rows, for display."""
         return shown(self.item, pairs, self._rows, self._dictionary)
+
+    def groups(self, most: int | None = None) -> ClashingGroups | None:
+        """The violations of a key or an FD as groups of rows, the largest first; None for other rules. O(rows)."""
+        return clashing_groups(self.item, self._rows, self._dictionary, most)
 
     def explain(
         self, limit: int = 10, look_at: int = LOOK_AT, text: str | None = None, *, mirrored: bool = False

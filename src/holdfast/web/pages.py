@@ -23,6 +23,9 @@ def add_pages(app: FastAPI, served: Application) -> None:
     _add_static(app)
 
 
+_GROUPS = 10  # of rows that clash, on the page of a rule
+
+
 def _add_lists(app: FastAPI, served: Application) -> None:
     snapshot = served.snapshot
 
@@ -61,11 +64,14 @@ def _add_details(app: FastAPI, served: Application) -> None:
         size, line = 10, served.line(rule_id)
         with snapshot.looking(line) as (_, look, mask):
             shown = [shown_violation(look.item.rule, look.table, v, mask) for v in look.page((page - 1) * size, size)]
-            total, table, causes = look.count, look.table, causes_of(look, mask) if page == 1 and look.count else ()
+            total, table, is_first = look.count, look.table, page == 1 and look.count > 0
+            causes = causes_of(look, mask) if is_first else ()
+            groups = look.groups(_GROUPS) if is_first and not mask.hides_any(table) else None
         events, trend = snapshot.history_of(line)
         dialect = dialect if dialect in DIALECTS else "duckdb"
         return served.html(
-            "rule.html", here="rules", line=line, shown=shown, total=total, table=table, causes=causes, page=page,
+            "rule.html", here="rules", line=line, shown=shown, total=total, table=table, causes=causes,
+            groups=groups, page=page,
             pages=max(1, -(-total // size)), events=events[:50], trend=trend, dialect=dialect,
             sql=served.query(line, dialect),
         )  # fmt: skip
