@@ -116,6 +116,8 @@ def test_the_api_tells_what_the_rulebook_knows(served):
         assert found["total"] == len(pairs) and pairs == [list(p.values()) for p in book.violations(FD).to_pylist()]
         second = got(address, f"api/rules/{rule_id(FD)}/violations?size=5&page=2")["violations"]
         assert [[v["t"], v["s"]] for v in second] == pairs[5:10]
+        status, text = ask(address, f"rules/{rule_id(FD)}")
+        assert status == 200 and "1 group of rows clash, 10 rows in all" in " ".join(text.split())
         row = got(address, "api/tables/people/rows/7")
         assert row["values"]["city"] == HOSTILE and row["rules"][0]["violations"] == 9
         every = got(address, "api/rules?size=200")

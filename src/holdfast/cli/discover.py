@@ -97,7 +97,6 @@ def discover_command(
         tuple(kind or DEFAULT_KINDS), nulls, size_of(max_size), max_error, error, compare,
         cross_columns=cross_columns, evidence=evidence,
     )  # fmt: skip
-    is_screen = format is Format.TABLE and not every
     is_quick = not every and not kind
     wanted = for_screen(search) if is_quick else search
     reading = reading_of(delimiter, encoding, date_format, null_values)
@@ -126,15 +125,14 @@ def discover_command(
         print(as_json(document))
     elif format is Format.CSV:
         _print_csv(rules, records, None if isinstance(tables, dict) else names[0], safe_cells)
+    elif every:
+        print_rules(rules, records)
     else:
         read = " ".join([*map(quote, files), *(f"--type {quote(one)}" for one in type or ())])
         options = [f" --kind {one}" for one in kind or ()] + ([f" --max-error {max_error:g}"] if max_error else [])
-        if is_screen:
-            print_screen(rules, shown, read, "".join(options), texts=text, why=why, whole=bool(kind))
-        else:
-            print_rules(rules, records)
-        if unfinished:
-            Console().print(unfinished, highlight=False, markup=False)
+        print_screen(rules, shown, read, "".join(options), texts=text, why=why, whole=bool(kind))
+    if unfinished and format is Format.TABLE:
+        Console().print(unfinished, highlight=False, markup=False)
 
 
 def for_screen(search: SearchOptions) -> SearchOptions:

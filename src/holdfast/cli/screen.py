@@ -47,15 +47,16 @@ def print_screen(
     for number, (name, rows) in enumerate(tables.items()):
         if number:
             console.print()
-        size = f"{counted(len(rows), 'row')}, {counted(len(rows.schema), 'column')}"
-        console.print(f"{name}: {size}", style="bold")
+        is_sample = rules.data is not None and rules.data.is_sample
+        size = "" if is_sample else f"{counted(len(rows), 'row')}, "
+        console.print(f"{name}: {size}{counted(len(rows.schema), 'column')}", style="bold")
         label = None if rules.data is not None and rules.data.is_lone else name
         mine = [r for r in shown if r.kind != "ind" and r.table == label]
         for kind in (kind for kind in _SECTIONS if kind in kinds):
             of_kind = [r for r in mine if r.kind == kind and not _is_constant(r.rule)]
             lines = _texts(of_kind, len(rows)) if texts else _lines(of_kind, rows.schema.names, len(rows))
             _print_section(console, _SECTIONS[kind], [*lines], why)
-        for line in _facts(name, rows, rules):
+        for line in () if is_sample else _facts(name, rows, rules):
             console.print(f"  {line}")
         if not mine and {*kinds} != {"ind"}:
             console.print("  nothing is credible beyond chance")
