@@ -31,6 +31,7 @@ KIND_NAMES = {
     "dc": "Denial constraints",
 }
 _MAX_WORST, _MAX_EXAMPLES, _MAX_TRENDS, _MAX_EVENTS = 10, 3, 6, 40
+_MAX_GROUPS = 5  # of rows that clash, for a rule
 FOUND = "found"  # and nobody has decided about it
 _MISFIT = "It does not fit"
 _MAX_ROWS_CHECKED = 200_000  # of all tables together, to count the violations of a suggestion
@@ -79,13 +80,15 @@ class Shown:
 
 @dataclass(frozen=True)
 class Worst:
-    """A rule with many violations, and examples of them."""
+    """A rule with many violations, and examples of them: of keys and FDs the largest groups of rows that clash, in
+    words, unless the table has masked columns; else pairs or rows."""
 
     line: Line
     table: str
     rows: int
     shown: tuple[Shown, ...]
     causes: tuple[str, ...]
+    groups: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -231,7 +234,9 @@ def _worst(book: Rulebook, line: Line, mask: Mask) -> Worst:
     look = _look_at(book, line)
     rule, table = look.item.rule, look.table
     shown = tuple(shown_violation(rule, table, violation, mask) for violation in look.page(0, _MAX_EXAMPLES))
-    return Worst(line, table, look.count_rows(), shown, causes_of(look, mask))
+    found = None if mask.hides_any(table) else look.groups(_MAX_GROUPS)
+    groups = () if found is None else tuple(map(str, found.groups))
+    return Worst(line, table, look.count_rows(), shown, causes_of(look, mask), groups)
 
 
 def query_of(book: Rulebook, look: Look, dialect: str) -> str:
