@@ -18,6 +18,7 @@ from holdfast.table.kind import Kind
 from holdfast.table.schema import Schema
 
 MAX_SEARCHED_ROWS = 50_000  # in which rules are searched, evenly spread; what is found is measured on all rows
+_SEARCHED_CELLS, _LEAST_SEARCHED_ROWS = 2_000_000, 5_000  # of wide tables fewer rows are searched
 _SAMPLED_PAIRS = 50_000
 _MEASURED_VALUES = 50  # a column of fractions with more values is a measurement, and identifies nothing
 
@@ -62,7 +63,9 @@ class TableView:
 
     def __init__(self, schema: Schema, codes: Codes, nulls: str) -> None:
         self.schema, self.nulls, self.rows, self.all_codes = schema, nulls, codes.shape[1], codes
-        chosen = np.unique(np.linspace(0, max(self.rows - 1, 0), min(self.rows, MAX_SEARCHED_ROWS)).astype(np.int64))
+        most = max(_LEAST_SEARCHED_ROWS, _SEARCHED_CELLS // max(1, len(schema)))
+        count = min(self.rows, most, MAX_SEARCHED_ROWS)
+        chosen = np.unique(np.linspace(0, max(self.rows - 1, 0), count).astype(np.int64))
         self.codes = codes if len(chosen) == self.rows else np.ascontiguousarray(codes[:, chosen])
         self.searched = self.codes.shape[1]
         self._partitions = Partitions.of_codes(self.codes, "sql")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from holdfast.discovery.budget import Budget
 from holdfast.errors import HoldfastError, shown
 from holdfast.indexes.pairs import Pairs
 from holdfast.ranking.most import DEFAULT_MOST
@@ -44,6 +45,9 @@ def holding_rules(book: Any, kind: str | None) -> RuleSet:
 
     holding = given.where(lambda block: np.array([holds(rule) for rule in block], bool))
     return holding | found if len(holding) else found
+
+
+_RANKING_SECONDS = 20.0  # of a table with very many columns, not all pairs are looked at
 
 
 class RuleReader(RulebookReader):
@@ -82,7 +86,9 @@ class RuleReader(RulebookReader):
         """The rules worth reading, of the kinds that are found and kept, the best first, each with its reasons; also
         rules with which up to 1 % of the rows disagree."""
         search = self._engine.options.search
-        return [] if search is None else self.encoded.best(self.found(), search, most)
+        if search is None:
+            return []
+        return self.encoded.best(self.found(), search, most, budget=Budget(_RANKING_SECONDS))
 
     def text_of(self, rule: Rule) -> str:
         """A rule's text, with columns in the order of the schema of the only table."""
