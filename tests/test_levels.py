@@ -52,7 +52,7 @@ def everywhere(*, small=2, most_rules=None):
     """However small the table: rules by size come first, in the smallest slices."""
     stack = ExitStack()
     stack.enter_context(patch.multiple(table_fds, _SMALL=small, _NARROW=0, _FEW_CELLS=0))
-    limits = {"_LISTED": 1, "_PREFIXES": 2} | ({} if most_rules is None else {"_MOST_RULES": most_rules})
+    limits = {"_LISTED": 1, "_PREFIXES": 2} | ({} if most_rules is None else {"MOST_RULES": most_rules})
     stack.enter_context(patch.multiple(levels, **limits))
     return stack
 
@@ -137,9 +137,9 @@ def test_too_many_rules_are_left_out_whole():
     up_to_one = {rule for rule in every if size_of(rule) <= 1}
     one = RulesBySize(partitions, {"key": 1, "fd": 1})
     one.search(1)
-    with everywhere(most_rules=sum(map(len, one._sets))):
+    with everywhere(most_rules=len(one.rules())):
         some.search(3, Budget(1000))
-    assert (some.done, some.unfinished) == (1, ["key", "fd"]) and "left sides" in some.ended
+    assert (some.done, some.unfinished) == (1, ["key", "fd"]) and "rules for a search" in some.ended
     assert set(some.rules().ruleset(names, None)) == up_to_one
     with everywhere(most_rules=0):
         assert set(some.with_larger(whole.rules()).ruleset(names, None)) == up_to_one
@@ -150,7 +150,7 @@ def test_wide_tables_say_what_is_known():
     codes = random_rows(400, 60, 3)
     table = pa.table(dict(zip([f"c{i}" for i in range(60)], codes, strict=True)))
     too_many = patch.object(TableFds, "_update", side_effect=Cancelled("too many agree-sets"))
-    with patch.multiple(levels, _MOST_RULES=2_000), too_many:
+    with patch.multiple(levels, MOST_RULES=100_000), too_many:
         rules = hf.discover(table, ("key", "fd"), time_budget=60)
     assert not rules.complete and len(rules)
     assert "all rules with up to 2 columns on the left are found: key, fd of data" in rules.limits

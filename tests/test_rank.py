@@ -99,6 +99,40 @@ def test_an_order_refines_a_dependency():
     assert not any("noise" in text for text in found)
 
 
+def test_an_order_counts_groups_of_nulls_as_the_policy_says():
+    """Under `equal`, rows without a state are one group, and their order counts."""
+    salary = np.tile(np.arange(50), 16)
+    state = np.repeat(["a", "b", "c", None], 200)
+    rate = np.where(state == None, 90 - salary, salary + np.repeat([0, 7, 11, 0], 200)) // 3  # noqa: E711
+    table = pa.table({"state": pa.array(state), "salary": salary, "rate": rate})
+    rule = "{state =, salary <} -> rate <="
+    for nulls in NULLS:
+        count = hf.check(table, [rule], nulls=nulls).count(rule)
+        shown = [r.text for r in hf.discover(table, ("order",), nulls=nulls).best()]
+        assert (rule in shown) == (count == 0) == (nulls != "equal")
+
+
+def test_what_a_sample_does_not_show(monkeypatch):
+    """Equal values, empty cells and repeated keys of rows that are not in the sample count."""
+    monkeypatch.setattr(table_view, "MAX_SEARCHED_ROWS", 500)
+    rng = np.random.default_rng(5)
+    low = rng.integers(0, 1000, 5001)
+    high = low + rng.integers(1, 200, 5001)
+    high[1::1000] = low[1::1000]
+    code = [None if i == 7 else f"c{i}" for i in range(5001)]
+    best = hf.discover(pa.table({"code": code, "low": low, "high": high}), nulls="sql").best()
+    assert texts(best) == ["not(t.low > t.high)"] and best[0].error == 0
+
+
+def test_keys_of_several_columns_have_their_error():
+    rng = np.random.default_rng(6)
+    a, b = np.divmod(np.arange(400), 20)
+    a, b = np.append(a, 3), np.append(b, 4)  # one row comes twice
+    table = pa.table({"a_id": a, "b_id": b, "x": rng.integers(0, 9, 401)})
+    (found,) = [r for r in hf.discover(table, ("key",), max_error=0.01).best() if r.text == "key(a_id, b_id)"]
+    assert found.error == pytest.approx(naive.g3(found.rule, table.to_pylist(), "equal"))
+
+
 def error_by_definition(rule, rows, nulls):
     if isinstance(rule, Key | Fd):
         return naive.g3(rule, rows, nulls)

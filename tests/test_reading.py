@@ -157,6 +157,44 @@ def test_changes_are_written_as_the_table_was(tmp_path, capsys):
     assert "'2021-13-01'" in capsys.readouterr().err
 
 
+def test_one_column_shows_how_the_others_are_written(tmp_path):
+    """2.445 is a whole number where other numbers have a decimal comma; alone, it is one with three places."""
+    (tmp_path / "a.csv").write_text("stock;price\n2.445;1,5\n928;0,25\n1.200.300;2,0\n")
+    assert [row["stock"] for row in read(tmp_path / "a.csv")] == [2445, 928, 1200300]
+    (tmp_path / "b.csv").write_text("stock;price\n2.445;1.5\n928;0.25\n")
+    assert [row["stock"] for row in read(tmp_path / "b.csv")] == [Decimal("2.445"), Decimal("928.000")]
+    (tmp_path / "c.csv").write_text('amount,other\n"977,833","1,234.5"\n"1,200","2.5"\n')
+    assert [row["amount"] for row in read(tmp_path / "c.csv")] == [977833, 1200]
+
+
+def test_changes_in_another_notation_are_refused(tmp_path):
+    (tmp_path / "a.csv").write_text("id;day;price\n1;31.12.2020;1.234,50\n2;1.1.2021;0,5\n")
+    change = tmp_path / "change.csv"
+    with hf.Rulebook.create(None, str(tmp_path / "a.csv"), key="id") as book:
+        change.write_text("_change_type;id;day;price\ninsert;3;2.1.2021;1.250\ninsert;4;2.1.2021;12.5\n")
+        for _, feeds in hf.read_feed(change):
+            with pytest.raises(HoldfastError, match=r"row 2.*'12.5' is not written as 1.234,5"):
+                book.apply(feeds)
+        change.write_text("_change_type;id;day;price\ninsert;3;31.02.2021;1,25\ninsert;4;2.1.2021;2.000,75\n")
+        for _, feeds in hf.read_feed(change):
+            out = book.apply(feeds, on_error="quarantine")
+        assert [bad.values["day"] for bad in out.quarantined] == ["31.02.2021"]  # as it is written
+        assert out.quarantined[0].values["price"] == "1,25"
+        assert book.table().to_pylist()[-1]["price"] == Decimal("2000.75")
+        change = tmp_path / "change.jsonl"
+        change.write_text('{"_change_type": "insert", "id": 5, "day": "2021-01-05", "price": 1.25}\n')
+        for _, feeds in hf.read_feed(change):
+            book.apply(feeds)
+        assert book.table().to_pylist()[-1] == {"id": 5, "day": date(2021, 1, 5), "price": Decimal("1.25")}
+
+
+def test_what_is_seen_late_counts(tmp_path):
+    (tmp_path / "a.csv").write_text("day;n\n" + ";1\n" * 2000 + "31.12.2020;2\n")
+    assert read(tmp_path / "a.csv")[-1]["day"] == date(2020, 12, 31)
+    (tmp_path / "b.csv").write_text("a;b\n1;x\u2028y\n2;z\n", encoding="utf-8")
+    assert read(tmp_path / "b.csv") == [{"a": 1, "b": "x\u2028y"}, {"a": 2, "b": "z"}]
+
+
 def test_packed_files_and_other_places(tmp_path, monkeypatch):
     text = "a\tb\n1\tx\n2\ty\n"
     expected = [{"a": 1, "b": "x"}, {"a": 2, "b": "y"}]

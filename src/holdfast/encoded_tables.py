@@ -103,7 +103,13 @@ class EncodedTables:
         views = {name: TableView(table.schema, table.codes(), options.nulls) for name, table in self.rows.items()}
         keys = self.keys_within(budget) if "ind" in options.kinds else []
         ranked = rank(rules, views, options, keys, most, least, budget, is_lone=self.is_lone)
-        return [r for r in ranked if not r.error and r.rule in rules] if self.is_sample else ranked
+        if not self.is_sample:
+            return ranked
+        details = (detail for block in rules.blocks if block.errors is not None for detail in block.with_details())
+        nearly = {
+            rule for rule, _, error, _ in details if error
+        }  # their errors in the sample are not those of all rows
+        return [r for r in ranked if not r.error and r.rule in rules and r.rule not in nearly]
 
     @property
     def likely_keys(self) -> list[ForeignKey]:

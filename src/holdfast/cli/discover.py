@@ -10,7 +10,7 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from holdfast.cli.files import columns_of, keys_of, reading_of, size_of, tables_of, tell_reading, types_of
+from holdfast.cli.files import columns_of, keys_of, reading_of, size_of, tables_of, tell_reading, types_of, written
 from holdfast.cli.found_rules import print_rules
 from holdfast.cli.on_spark import frames_of, goes_to_spark
 from holdfast.cli.options import (
@@ -128,9 +128,11 @@ def discover_command(
     elif every:
         print_rules(rules, records)
     else:
-        read = " ".join([*map(quote, files), *(f"--type {quote(one)}" for one in type or ())])
-        options = [f" --kind {one}" for one in kind or ()] + ([f" --max-error {max_error:g}"] if max_error else [])
-        print_screen(rules, shown, read, "".join(options), texts=text, why=why, whole=bool(kind))
+        how = {"--type": type, "--delimiter": delimiter, "--encoding": encoding, "--date-format": date_format}
+        read = " ".join(map(quote, files)) + written({**how, "--null-values": null_values})
+        asked = {"--kind": kind, "--max-error": f"{max_error:g}" if max_error else None}
+        asked |= {"--nulls": nulls if nulls != "equal" else None, "--columns": columns, "--exclude": exclude}
+        print_screen(rules, shown, read, written(asked), texts=text, why=why, whole=bool(kind))
     if unfinished and format is Format.TABLE:
         Console().print(unfinished, highlight=False, markup=False)
 

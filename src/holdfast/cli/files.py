@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from holdfast.discovery.search_options import Sizes
@@ -31,6 +32,16 @@ def reading_of(
 ) -> Reading:
     """How text files are read; what is not said is recognised."""
     return Reading(delimiter, encoding, date_format, tuple(null_values) if null_values is not None else None)
+
+
+def written(options: Mapping[str, str | list[str] | None]) -> str:
+    """Options as they are written on the command line, each behind a space.
+
+    >>> written({"--kind": ["key", "fd"], "--delimiter": ";", "--encoding": None})
+    " --kind key --kind fd --delimiter ';'"
+    """
+    values = {name: [value] if isinstance(value, str) else value or [] for name, value in options.items()}
+    return "".join(f" {name} {quote(value)}" for name, of_name in values.items() for value in of_name)
 
 
 def tell_reading(tables: Mapping[str, ReadAs | None]) -> None:

@@ -12,7 +12,7 @@ from holdfast.cli.terminal import Console
 from holdfast.profile import Profile
 from holdfast.ranking.rank import Ranked
 from holdfast.rules.operator import Op
-from holdfast.rules.predicate import Cell, Compare, IsNull
+from holdfast.rules.predicate import Cell, Compare
 from holdfast.rules.rule import Dc, Fd, Ind, Key, Order, Rule
 from holdfast.rules.sentence import sentence
 from holdfast.rules.wording import counted, percent
@@ -56,7 +56,7 @@ def print_screen(
             of_kind = [r for r in mine if r.kind == kind and not _is_constant(r.rule)]
             lines = _texts(of_kind, len(rows)) if texts else _lines(of_kind, rows.schema.names, len(rows))
             _print_section(console, _SECTIONS[kind], [*lines], why)
-        for line in () if is_sample else _facts(name, rows, rules):
+        for line in () if is_sample else _facts(rows):
             console.print(f"  {line}")
         if not mine and {*kinds} != {"ind"}:
             console.print("  nothing is credible beyond chance")
@@ -216,19 +216,14 @@ def _exceptions(group: Sequence[Ranked], rows: int) -> str:
     return f"   ({from_least}{counted(most, 'row')} {'disagrees' if most == 1 else 'disagree'})"
 
 
-def _facts(name: str, rows: Rows, rules: Profile) -> Iterator[str]:
+def _facts(rows: Rows) -> Iterator[str]:
     """Columns that are never empty, and columns with one value."""
     codes = rows.codes()
     if not codes.shape[1]:
         return
     same = [c for c, values in zip(rows.schema.names, codes, strict=True) if (values == values[0]).all()]
     empty = [c for c in same if codes[rows.schema.position(c), 0] == NULL]
-    filled = [
-        rule.predicates
-        for rule in rules.row_rules
-        if isinstance(rule, Dc) and rule.table in (None, name) and isinstance(next(iter(rule.predicates)), IsNull)
-    ]
-    never_empty = [cell.column for predicates in filled for p in predicates for cell in p.cells]
+    never_empty = [c for c, values in zip(rows.schema.names, codes, strict=True) if not (values == NULL).any()]
     if len(same) > len(empty):
         yield f"always the same: {_names([c for c in same if c not in empty])}"
     if empty:

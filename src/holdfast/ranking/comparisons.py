@@ -29,6 +29,7 @@ _BY_CHANCE = 0.08  # share of rows that would violate it, had the values come fr
 _BY_CHANCE_ALIKE = 0.005  # the same if the names of the columns share a word
 _FEWER = 0.05  # of these, the share that may violate it
 _MOST = 10
+_UNLIKE = 0.5  # share of rows whose texts would differ, had they come from different rows
 _FLAG = 2  # different values: that one flag implies another is no comparison, unless their names are alike
 
 
@@ -79,8 +80,16 @@ class Comparisons:
             return None
         if not are_alike and max(view.distinct[[left, right]] - view.empty[[left, right]].any(axis=1)) <= _FLAG:
             return None
-        op = self._strongest(a[filled], b[filled], left, right)
-        return None if op is None else _Comparison(left, right, op, by_chance, self._error(left, right, op))
+        if (a[filled] == b[filled]).all():
+            return self._found_as(left, right, Op.EQ, by_chance) if left < right else None
+        return self._found_as(left, right, Op.LE, by_chance)
+
+    def _found_as(self, left: int, right: int, op: Op, by_chance: float) -> _Comparison | None:
+        """The comparison, measured on all rows: `<` in place of `<=` if no row has equal values."""
+        error = self._error(left, right, op)
+        if op is Op.LE and self._error(left, right, Op.LT) == error:
+            op = Op.LT
+        return _Comparison(left, right, op, by_chance, error) if error <= self._most_exceptions else None
 
     def _share_a_word(self, left: int, right: int) -> bool:
         first, second = ({*words_of(self._view.name(column))} for column in (left, right))
@@ -92,14 +101,7 @@ class Comparisons:
             return None
         t, s = self._view.pairs
         by_chance = float((a[t] != b[s]).mean())
-        return _Comparison(left, right, Op.EQ, by_chance, self._error(left, right, Op.EQ)) if by_chance > 0.5 else None
-
-    @staticmethod
-    def _strongest(a: np.ndarray, b: np.ndarray, left: int, right: int) -> Op | None:
-        """The strongest operator that holds as well as `<=`; None if the mirror image says it."""
-        if (a == b).all():
-            return Op.EQ if left < right else None
-        return Op.LT if not (a == b).any() else Op.LE
+        return self._found_as(left, right, Op.EQ, by_chance) if by_chance > _UNLIKE else None
 
     def _error(self, left: int, right: int, op: Op) -> float:
         """The share of all rows that violate it."""
@@ -118,7 +120,7 @@ class Comparisons:
         pairs = {(c.left, c.right) for c in self._found}
         found = [c for c in self._found if c.left not in copies and (c.right not in copies or c.op is Op.EQ)]
         found.sort(key=lambda c: (self._follows(c, pairs), -c.by_chance, c.left, c.right))
-        return [self._measured(c) for c in found[:_MOST] if c.error <= self._most_exceptions]
+        return [self._measured(c) for c in found[:_MOST]]
 
     def _follows(self, comparison: _Comparison, pairs: set[tuple[int, int]]) -> bool:
         """Whether a third column is between the two."""

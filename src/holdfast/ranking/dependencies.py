@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import combinations
 
 import numpy as np
@@ -120,7 +121,10 @@ class Dependencies:
                 self._budget.skip("worth reading: not all pairs of columns were looked at")
                 break
             found += self._of_pair(single[a], single[b])
-        return (d for d in found if not self._has_coarser(d, found))
+        of_right: dict[int, list[_Dependency]] = {}
+        for dependency in found:
+            of_right.setdefault(dependency.right, []).append(dependency)
+        return (d for d in found if not self._has_coarser(d, of_right[d.right]))
 
     def _of_pair(self, a: Determinant, b: Determinant) -> Iterator[_Dependency]:
         columns, most = (*a.columns, *b.columns), self._most_exceptions
@@ -141,21 +145,26 @@ class Dependencies:
             if expected >= _EXPECTED_GIVEN_EITHER and side.violating[right] <= (1 - _GIVEN_EITHER) * expected:
                 yield dependency
 
-    def _has_coarser(self, dependency: _Dependency, found: Sequence[_Dependency]) -> bool:
-        """Whether a left side that this one determines says the same."""
-        determined = {d.right for d in self._of_one if d.left.columns[0] in dependency.left.columns}
-        reach = determined | {*dependency.left.columns}
+    def _has_coarser(self, dependency: _Dependency, others: Sequence[_Dependency]) -> bool:
+        """Whether another left side, which this one determines, determines the same column."""
+        columns = {*dependency.left.columns}
+        reached = self._reached(columns)
         return any(
-            other.right == dependency.right
-            and other.left.columns != dependency.left.columns
-            and {*other.left.columns} <= reach
-            and not {*dependency.left.columns} <= self._reached(other)
-            for other in found
+            columns != {*other.left.columns} <= reached and not columns <= self._reached({*other.left.columns})
+            for other in others
         )
 
-    def _reached(self, dependency: _Dependency) -> set[int]:
-        columns = dependency.left.columns
-        return {*columns, *(d.right for d in self._of_one if d.left.columns[0] in columns)}
+    def _reached(self, columns: set[int]) -> set[int]:
+        """The columns that these columns determine one by one, and themselves."""
+        return columns.union(*(self._determined[column] for column in columns))
+
+    @cached_property
+    def _determined(self) -> dict[int, set[int]]:
+        """For each column those that it determines alone."""
+        determined: dict[int, set[int]] = {column: set() for column in range(len(self._view))}
+        for dependency in self._of_one:
+            determined[dependency.left.columns[0]].add(dependency.right)
+        return determined
 
     def rules(self, most: int | None = None) -> list[Credible]:
         """The dependencies, by left side, the most telling left sides first, at most so many."""
@@ -164,8 +173,12 @@ class Dependencies:
             sides.setdefault(dependency.left.columns, []).append(dependency)
         shown = {columns: kept for columns, every in sides.items() if (kept := self._kept(columns, every))}
         order = sorted(shown, key=lambda columns: (-self._worth(shown[columns]), columns))
-        found = [self._measured(d) for columns in order[:most] for d in shown[columns]]
-        return [*(one for one in found if one is not None), *self._constants()]
+        found: list[Credible] = []
+        for dependency in (d for columns in order[:most] for d in shown[columns]):
+            if found and self._budget.spent():
+                break
+            found += self._measured(dependency)
+        return [*found, *self._constants()]
 
     def _constants(self) -> list[Credible]:
         """Columns with one value that no row lacks, unless they are many."""
@@ -190,12 +203,12 @@ class Dependencies:
             return _SCORE_OF_FEW
         return dependency.strength * (1 - side.share_of_kinds / 3) * (1 if len(side.columns) == 1 else 0.9)
 
-    def _measured(self, dependency: _Dependency) -> Credible | None:
-        """The dependency, measured on all rows; None if too many disagree."""
+    def _measured(self, dependency: _Dependency) -> list[Credible]:
+        """The dependency, measured on all rows, unless too many disagree."""
         side, right, view = dependency.left, dependency.right, self._view
         error = view.error(side.columns, right)
         if error > self._most_exceptions:
-            return None
+            return []
         rule = Fd(frozenset(map(view.name, side.columns)), view.name(right))
         share = percent(side.shared / view.searched)
         reasons = [
@@ -203,4 +216,4 @@ class Dependencies:
         ]
         if error:
             reasons.append(f"{counted(round(error * view.rows), 'row')} of {view.rows:,} disagree")
-        return Credible(rule, round(min(1.0, self._score(dependency)), 3), error, tuple(reasons))
+        return [Credible(rule, round(min(1.0, self._score(dependency)), 3), error, tuple(reasons))]

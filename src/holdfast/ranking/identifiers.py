@@ -54,9 +54,9 @@ class Identifiers:
         """Columns in which all rows, or nearly all, differ."""
         view = self._view
         for column in range(len(view)):
-            if view.rows < 2 or view.is_measurement(column) or view.filled[column] < 1 or view.is_copy(column):
+            if view.distinct[column] < (1 - self._most_exceptions) * view.searched or view.rows < 2:
                 continue
-            if view.distinct[column] < (1 - self._most_exceptions) * view.searched:
+            if view.is_measurement(column) or view.has_empty(column) or view.is_copy(column):
                 continue
             error = view.error([column], None)
             if error > self._most_exceptions:
@@ -89,14 +89,19 @@ class Identifiers:
         for columns in self._together:
             if any(self._view.is_measurement(c) or self._view.is_copy(c) for c in columns):
                 continue
+            error = self._view.error(columns, None)
+            if error > self._most_exceptions or any(map(self._view.has_empty, columns)):
+                continue
             expected, least = self._expected(columns), max(_EXPECTED, for_each_row * self._view.searched)
-            if expected < least or self._view.filled[list(columns)].min() < 1:
+            if expected < least:
                 continue
             named = float(np.mean([names_a_key(self._view.name(c)) for c in columns]))
             score = (0.75 - 0.03 * (len(columns) - 2)) * (0.85 + 0.15 * named)
             score -= 0.05 * float(np.mean(columns)) / len(self._view)
-            reasons = (f"with columns unrelated to each other, about {expected:,.0f} pairs of rows would agree",)
-            yield Credible(Key(frozenset(map(self._view.name, columns))), round(score, 3), 0.0, reasons)
+            reasons = [f"with columns unrelated to each other, about {expected:,.0f} pairs of rows would agree"]
+            if error:
+                reasons.append(f"{counted(round(error * self._view.rows), 'row')} repeat the values of others")
+            yield Credible(Key(frozenset(map(self._view.name, columns))), round(score, 3), error, tuple(reasons))
 
     def _expected(self, columns: tuple[int, ...]) -> float:
         """How many pairs of rows would agree on all columns if each column were unrelated to the others together."""

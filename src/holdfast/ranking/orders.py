@@ -11,9 +11,11 @@ from collections.abc import Iterator
 import numpy as np
 
 from holdfast.arrays import Positions
+from holdfast.discovery.budget import Budget
 from holdfast.kernels.agreement import inversions
 from holdfast.ranking.credible import MAX_EXCEPTIONS, Credible
 from holdfast.ranking.table_view import TableView
+from holdfast.rules.nulls import Nulls
 from holdfast.rules.operator import Op
 from holdfast.rules.rule import Fd, Marked, Order
 from holdfast.rules.wording import counted, percent
@@ -24,9 +26,18 @@ _LEAST_VALUES = 3  # of each side
 _LEAST_PAIRS = 100  # of rows that it orders
 
 
-def orders(view: TableView, dependencies: list[Fd], most_exceptions: float = MAX_EXCEPTIONS) -> list[Credible]:
+def orders(
+    view: TableView,
+    dependencies: list[Fd],
+    most_exceptions: float = MAX_EXCEPTIONS,
+    budget: Budget | None = None,
+) -> list[Credible]:
     """The order dependencies that refine dependencies. O(rows log rows) for each."""
-    found = [rule for fd in dependencies for rule in _refined(view, fd, most_exceptions)]
+    found: list[Credible] = []
+    for fd in dependencies:
+        if budget is not None and budget.spent():
+            break
+        found += _refined(view, fd, most_exceptions)
     return sorted(found, key=lambda rule: -rule.score)
 
 
@@ -48,7 +59,8 @@ def _refined(view: TableView, fd: Fd, most_exceptions: float) -> Iterator[Credib
 def _in_order(view: TableView, left: int, right: int, others: list[int], most_exceptions: float) -> Credible | None:
     """How `right` follows `left` in rows that agree on the other columns, if nearly no pair is out of order."""
     codes = view.all_codes[[*others, left, right]]
-    codes = codes[:, ~(codes == NULL).any(axis=0)]
+    compared = codes[-2:] if view.nulls == Nulls.EQUAL else codes  # null groups agree only where nulls are equal
+    codes = codes[:, ~(compared == NULL).any(axis=0)]
     if (codes[-2] == codes[-1]).all():
         return None  # a copy
     group = groups(codes, np.arange(len(others))) if others else np.zeros(codes.shape[1], np.int64)

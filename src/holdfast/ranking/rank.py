@@ -110,7 +110,9 @@ def _of_table(
         dependencies = Dependencies(view, options.sizes.get("fd"), exceptions, budget).rules(most)
         credible += dependencies if "fd" in kinds else []
         if "order" in kinds:
-            credible += orders(view, [f.rule for f in dependencies if isinstance(f.rule, Fd)], exceptions)[:most]
+            credible += orders(view, [f.rule for f in dependencies if isinstance(f.rule, Fd)], exceptions, budget)[
+                :most
+            ]
     if "dc" in kinds:
         credible += Comparisons(view, exceptions, budget).rules()[:most]
     if budget.ended is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -72,6 +73,7 @@ class TableView:
         self._whole = Partitions.of_codes(self.codes, "equal")
         self._places = np.zeros(int(self._whole.distinct.max(initial=0)) + 1, np.int64)
         self.empty: Flags = self.codes == NULL
+        self._numbered: dict[int, tuple[npt.NDArray[np.int32], int]] = {}  # of all rows
 
     def __len__(self) -> int:
         return len(self.schema)
@@ -91,13 +93,21 @@ class TableView:
         is_fraction = self.schema.columns[column].kind in (Kind.FLOAT, Kind.DECIMAL)
         return is_fraction and int(self.distinct[column]) > _MEASURED_VALUES
 
+    def has_empty(self, column: int) -> bool:
+        """Whether some row has no value. O(rows)."""
+        return bool(self.filled[column] < 1 or (self.all_codes[column] == NULL).any())
+
     def is_copy(self, column: int) -> bool:
-        """Whether an earlier column of the same kind has the same values in all rows."""
-        kind = self.schema.columns[column].type_text
-        return any(
-            self.schema.columns[other].type_text == kind and bool((self.codes[other] == self.codes[column]).all())
-            for other in range(column)
-        )
+        """Whether an earlier column of the same type has the same values in all rows."""
+        return self._first_copies[column] != column
+
+    @cached_property
+    def _first_copies(self) -> list[int]:
+        """For each column the first one with the same type and values."""
+        first: dict[tuple[str, bytes], int] = {}
+        contents = (hashlib.sha256(np.ascontiguousarray(codes).tobytes()).digest() for codes in self.codes)
+        types = (column.type_text for column in self.schema.columns)
+        return [first.setdefault(like, place) for place, like in enumerate(zip(types, contents, strict=True))]
 
     def name(self, column: int) -> str:
         return self.schema.columns[column].name
@@ -149,14 +159,21 @@ class TableView:
         spread[wanted] = values
         return spread
 
-    @cached_property
-    def _exact(self) -> Partitions:
-        return Partitions.of_codes(self.all_codes, self.nulls)
-
     def error(self, left: Sequence[int], right: int | None) -> float:
         """g3 of `left -> right`, or of the key `left`, on all rows under the null policy. O(rows)."""
-        _, removed = self._exact.errors(left, right)
+        columns = [*left, *([] if right is None else [right])]
+        numbers = np.stack([self._all_numbers(column)[0] for column in columns])
+        distinct = np.array([self._all_numbers(column)[1] for column in columns], np.int64)
+        partitions = Partitions(numbers, distinct, self.nulls)
+        _, removed = partitions.errors(range(len(left)), None if right is None else len(left))
         return float(removed / max(1, self.rows))
+
+    def _all_numbers(self, column: int) -> tuple[npt.NDArray[np.int32], int]:
+        """The values of a column in all rows as numbers, and how many there are."""
+        if column not in self._numbered:
+            one = Partitions.of_codes(self.all_codes[[column]], self.nulls)
+            self._numbered[column] = one.numbers[0], int(one.distinct[0])
+        return self._numbered[column]
 
     @cached_property
     def pairs(self) -> tuple[Numbers, Numbers]:

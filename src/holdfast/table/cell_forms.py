@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -24,12 +24,16 @@ DEFAULT_NULLS = ("NA", "N/A", "NULL", "null", "None", "nan", "-", "?")
 COMMA, GROUPED = "1.234,5", "1,234.5"  # ways to write a number
 _COMMA = re.compile(r"-?([0-9]{1,3}(\.[0-9]{3})+|[0-9]+)(,[0-9]+)?")
 _GROUPED = re.compile(r"-?([0-9]{1,3}(,[0-9]{3})+|[0-9]+)(\.[0-9]+)?")
+_GROUPS = {  # numbers whose signs could be groups of three digits, or a point or comma with three places behind it
+    "1.234,5": re.compile(r"-?[0-9]{1,3}(\.[0-9]{3})*"),
+    "1,234.5": re.compile(r"-?[0-9]{1,3}(,[0-9]{3})*"),
+}
 _EITHER = re.compile(r"-?[0-9]{1,3},[0-9]{3}")  # a decimal comma, or a group of three digits
 _TIME = r"(?:[ T](?P<H>[0-9]{1,2}):(?P<M>[0-9]{2})(?::(?P<S>[0-9]{2}(?:\.[0-9]{1,6})?))?(?: ?(?P<p>[AaPp][Mm]))?)?"
 _PARTS = {"d": r"(?P<d>[0-9]{1,2})", "m": r"(?P<m>[0-9]{1,2})", "Y": r"(?P<Y>[0-9]{4})"}
 _ORDERS = ("%d{0}%m{0}%Y", "%m{0}%d{0}%Y", "%Y{0}%m{0}%d")
 _SEPARATORS = ("/", ".", "-")
-_LOOKED_AT = 1000  # first rows, which say whether a column may be one of numbers or dates
+_LOOKED_AT = 1000  # first cells, which say whether a column may be one of numbers or dates
 _MOST_MEANT = 0.1  # share of the values of a text column that may mean "empty"
 _SAME_SHAPE = 0.05  # share of the other values that look like such a text: then it is a value like them
 
@@ -70,6 +74,11 @@ class CellForm:
             return lambda text: text.replace(group, "").replace(point, ".") if pattern.fullmatch(text) else text
         return lambda text: text
 
+    def is_so_written(self, text: str | None) -> bool:
+        """Whether a cell has the form, as far as it is about numbers."""
+        pattern = {COMMA: _COMMA, GROUPED: _GROUPED}.get(self.number or "")
+        return pattern is None or text is None or text in self.nulls or pattern.fullmatch(text) is not None
+
     def __str__(self) -> str:
         """In words."""
         parts = [f"dates as {written_date(self.date)}"] if self.date else []
@@ -85,13 +94,21 @@ class CellForm:
         return cls(tuple(record["nulls"]), record["date"], record["number"])
 
 
+def date_form(written: str) -> str:
+    """`%d.%m.%Y` of `DD.MM.YYYY`, without a time.
+
+    >>> date_form("DD.MM.YYYY"), date_form("%m/%d/%Y %H:%M")
+    ('%d.%m.%Y', '%m/%d/%Y')
+    """
+    form = re.split("[ T]", written.replace("YYYY", "%Y").replace("MM", "%m").replace("DD", "%d"))[0]
+    if sorted(re.findall(r"%(.)", form)) != ["Y", "d", "m"]:
+        raise HoldfastError(f"{shown(written)} is no date format; write %d.%m.%Y or DD.MM.YYYY")
+    return form
+
+
 def date_pattern(form: str) -> re.Pattern[str]:
-    """The pattern of `%d.%m.%Y` or `DD.MM.YYYY`, perhaps with a time."""
-    directives = form.replace("YYYY", "%Y").replace("MM", "%m").replace("DD", "%d")
-    date = directives.split(" ")[0].split("T")[0]
-    parts = re.split(r"%([dmY])", date)
-    if sorted(parts[1::2]) != ["Y", "d", "m"]:
-        raise HoldfastError(f"{shown(form)} is no date format; write %d.%m.%Y or DD.MM.YYYY, with day, month and year")
+    """The pattern of `%d.%m.%Y`; a time may follow."""
+    parts = re.split(r"%([dmY])", form)
     return re.compile("".join(_PARTS[p] if i % 2 else re.escape(p) for i, p in enumerate(parts)) + _TIME)
 
 
@@ -119,15 +136,14 @@ class FormFinder:
 
     nulls: tuple[str, ...] | None = None
     date: str | None = None
-    _default: tuple[str, ...] = field(default=DEFAULT_NULLS, init=False)
 
     def find(self, strings: pa.ChunkedArray) -> CellForm | None:
         """The form of a column of texts; None if it is plain."""
-        tokens = self._default if self.nulls is None else self.nulls
-        some = set(pc.unique(strings.slice(0, _LOOKED_AT)).drop_null().to_pylist())
+        tokens = DEFAULT_NULLS if self.nulls is None else self.nulls
+        first = set(strings.drop_null().slice(0, _LOOKED_AT).to_pylist())
         meant = pa.array(tokens, strings.type)
         has_tokens = bool(tokens) and bool(pc.any(pc.is_in(strings, meant)).as_py())
-        if not has_tokens and not any(_may_be_formed(text) for text in some):
+        if not has_tokens and not any(map(_may_be_formed, first)):
             return None
         texts = pc.unique(strings).drop_null()
         if not has_tokens and infer_column("", pa.chunked_array([texts])).kind is not Kind.TEXT:
@@ -171,11 +187,23 @@ def _dates(texts: Sequence[str]) -> list[str]:
     for separator in _SEPARATORS:
         for order in _ORDERS:
             pattern = date_pattern(order.format(separator))
-            matches = [pattern.fullmatch(text) for text in texts]
-            if all(m is not None and 1 <= int(m["m"]) <= 12 and 1 <= int(m["d"]) <= 31 for m in matches):
+            if all(_is_date(pattern.fullmatch(text)) for text in texts):
                 found.append(order.format(separator))
     european = [order for order in found if order.startswith("%d.")]  # nobody writes the month first with points
     return european or (found if len(found) == 1 else [])
+
+
+def form_like(number: str, strings: pa.ChunkedArray, nulls: tuple[str, ...] = ()) -> CellForm | None:
+    """The form of a column whose numbers could be read in two ways, if other columns of the file show the way."""
+    texts = [text for text in pc.unique(strings).drop_null().to_pylist() if text not in nulls]
+    group = "." if number == COMMA else ","
+    if not any(group in text for text in texts) or not all(_GROUPS[number].fullmatch(text) for text in texts):
+        return None
+    return CellForm(nulls, number=number)
+
+
+def _is_date(match: re.Match[str] | None) -> bool:
+    return match is not None and 1 <= int(match["m"]) <= 12 and 1 <= int(match["d"]) <= 31
 
 
 def _stands_out(text: str, others: Sequence[str], strings: pa.ChunkedArray) -> bool:

@@ -127,7 +127,8 @@ class Part:
         place = _ChosenRows(before.place.source, np.tile(np.arange(count), 2))
         types = np.repeat(np.array([BEFORE, AFTER], dtype=np.int8), count)
         partner = np.roll(np.arange(2 * count), count)
-        return cls(Source(before.name, both, place, before.textual), 2 * count, types, partner)
+        has_cells = before.has_cells and after.has_cells
+        return cls(Source(before.name, both, place, before.textual, has_cells=has_cells), 2 * count, types, partner)
 
 
 def _type_conflict(before: pa.Schema, after: pa.Schema) -> str:
@@ -175,7 +176,7 @@ def read_feed(
     written as in the file that the table was made of.
     """
     is_json = isinstance(data, str | Path) and str(data).lower().endswith(JSON_NAMES)
-    source = read_json_texts(Path(data)) if is_json else replace(read(data, reading=reading), read_as=None)
+    source = read_json_texts(Path(data)) if is_json else read(data, reading=reading)
     table = source.table
     if CHANGE_TYPE not in table.column_names:
         raise ReadError(
@@ -222,7 +223,7 @@ def _feed(source: Source, table: str | None, rows: Positions) -> Feed:
     _require_pairs(source.place, types, rows)
     names = [name for name in chosen.column_names if not name.startswith("_")]
     place, shared = _ChosenRows(source.place.source, rows), TABLE in source.table.column_names
-    feed_source = Source(source.name, chosen.select(names), place, source.textual, shared)
+    feed_source = Source(source.name, chosen.select(names), place, source.textual, shared, has_cells=source.has_cells)
     return Feed(Part.in_order(feed_source, types), table)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
@@ -40,9 +41,7 @@ def _from_sqlite(path: Path, table: str) -> pa.Table:
 
     connection = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)
     try:
-        known = [
-            name for (name,) in connection.execute("SELECT name FROM sqlite_schema WHERE type IN ('table', 'view')")
-        ]
+        known = [name for (name,) in connection.execute(_TABLES)]
         if table not in known:
             raise ReadError(f"{path}: {unknown_name('table', table, known)}")
         quoted = table.replace('"', '""')
@@ -72,6 +71,13 @@ def _from_duckdb(path: Path, table: str) -> pa.Table:
         raise NotAvailable(f"{path} is no SQLite file; for a DuckDB file: pip install duckdb") from None
     try:
         with duckdb.connect(str(path), read_only=True) as connection:
-            return connection.table(".".join(f'"{part}"' for part in table.split("."))).to_arrow_table()
+            return connection.table(_quoted(connection, table)).to_arrow_table()
     except duckdb.Error as error:
         raise ReadError(f"{path}: {detail(error)}") from error
+
+
+def _quoted(connection: Any, table: str) -> str:
+    """The name of a table for DuckDB; `schema.table` where there is no table of that name."""
+    names = {name for (name,) in connection.execute("SELECT table_name FROM information_schema.tables").fetchall()}
+    parts = [table] if table in names else table.split(".")
+    return ".".join('"' + part.replace('"', '""') + '"' for part in parts)

@@ -15,7 +15,7 @@ from holdfast.table.databases import is_in_database, table_of
 from holdfast.table.text_file import unpacked_name
 
 STANDARD_INPUT = "-"
-_PARQUET, _ARROW = b"PAR1", b"ARROW1"
+_PARQUET, _ARROW, _GZIP = b"PAR1", b"ARROW1", b"\x1f\x8b"
 
 
 def name_of(place: str) -> str:
@@ -64,7 +64,9 @@ def standard_input() -> Iterator[Path]:
         with whole.open("rb") as file:
             first = file.read(4096)
         text = first.lstrip()[:1]
-        suffix = ".parquet" if first[:4] == _PARQUET else ".arrow" if first[:6] == _ARROW else ".csv"
-        named = Path(home) / f"standard input{'.json' if text in (b'[', b'{') else suffix}"
+        is_rows = text == b"{" or (text == b"[" and first.lstrip()[1:].lstrip()[:1] in (b"{", b"]"))
+        unpacked = ".csv.gz" if first[:2] == _GZIP else ".csv"
+        suffix = ".parquet" if first[:4] == _PARQUET else ".arrow" if first[:6] == _ARROW else unpacked
+        named = Path(home) / f"standard input{'.json' if is_rows else suffix}"
         whole.rename(named)
         yield named

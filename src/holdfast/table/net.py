@@ -220,7 +220,8 @@ class Planner:
         bad = []
         for event in np.flatnonzero(~events.are_good(reasons)).tolist():
             part, row = parts[events.part[event]], int(events.row[event])
-            values = part.source.table.slice(row, 1).to_pylist()[0]
+            written = part.source.table if part.source.written is None else part.source.written
+            values = written.slice(row, 1).to_pylist()[0]
             reason = reasons.get(event) or reasons[int(events.partner[event])].prefixed("its other half: ")
             kind = int(part.types[row])
             change_type = CHANGE_TYPES[kind] if kind < len(CHANGE_TYPES) else "upsert"

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, TypedDict
 
-from holdfast.errors import SchemaError
+from holdfast.errors import ReadError, SchemaError, shown
+from holdfast.table.cell_forms import CellForm
 from holdfast.table.read import schema_of
 from holdfast.table.read_path import with_plain_cells
 from holdfast.table.reading import ReadAs, Reading
@@ -58,14 +59,26 @@ class TableOptions:
 
 def plain_change(source: Source, options: TableOptions) -> Source:
     """A source of changes with its cells in plain form, if they are written as in the table's own file."""
-    if options.read_as is None or not source.textual or source.read_as is not None:
+    if options.read_as is None or not source.has_cells or source.read_as is not None:
         return source
     table = source.table
     for place, name in enumerate(table.column_names):
         form = options.read_as.forms.get(name)
         if form is not None:
+            _require_form(source, name, form)
             table = table.set_column(place, name, form.plain(table.column(place)))
-    return replace(source, table=table)
+    return replace(source, table=table, written=source.table)
+
+
+def _require_form(source: Source, name: str, form: CellForm) -> None:
+    """Refuses numbers that are written in another way than in the table's own file: 1.250 would be another number."""
+    texts = source.table.column(name).to_pylist() if form.number is not None else []
+    for row, text in enumerate(texts):
+        if not form.is_so_written(text):
+            raise ReadError(
+                f"{source.place.row(row)}, column {shown(name)}: {shown(text)} is not written as {form.number}, "
+                f"as in the file that the table was made of"
+            )
 
 
 def maskable(tables: Mapping[str, TableOptions]) -> set[str]:

@@ -28,7 +28,15 @@ from holdfast.table.schema import (
     unknown_name,
     value_type,
 )
-from holdfast.table.source import LONE_NAME, Needed, RowsSource, Source, with_distinct_names, without_encoded_runs
+from holdfast.table.source import (
+    LONE_NAME,
+    Needed,
+    RowsSource,
+    Source,
+    with_distinct_names,
+    without_encoded_runs,
+    without_views,
+)
 
 
 def read(
@@ -48,7 +56,8 @@ def read(
     if isinstance(data, str | Path):
         return read_place(str(data), name, needed, reading)
     name = name or LONE_NAME
-    table = without_encoded_runs(with_distinct_names(_to_arrow(data, name), name), f"table {shown(name)}")
+    table = without_views(with_distinct_names(_to_arrow(data, name), name))
+    table = without_encoded_runs(table, f"table {shown(name)}")
     return Source(name, table, Location(f"table {shown(name)}"))
 
 
@@ -150,7 +159,8 @@ def conform(source: Source, schema: Schema, names: Iterable[str]) -> Source:
         ):
             values = _cast(source, schema.column(name), table.column(name))
             table = table.set_column(table.schema.get_field_index(name), name, values)
-    return Source(source.name, table, source.place, source.textual, source.shared, read_as=source.read_as)
+    as_read = {"read_as": source.read_as, "has_cells": source.has_cells}
+    return Source(source.name, table, source.place, source.textual, source.shared, **as_read)  # type: ignore[arg-type]
 
 
 def _rounding_message(source: Source, number: Rounded) -> str:

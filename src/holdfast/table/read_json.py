@@ -29,7 +29,10 @@ def _read_lines(lines: Path, place: Path) -> pa.Table:
     block = max(lines.stat().st_size, 1) + 1
     if block > 2**31 - 1:
         raise ReadError(f"{place}: JSON files of 2 GiB and more cannot be read; split the file or use Parquet")
-    require_shallow(lines)
+    try:
+        require_shallow(lines)
+    except ReadError as error:
+        raise ReadError(str(error).replace(str(lines), str(place))) from None
     return arrow_json.read_json(lines, arrow_json.ReadOptions(block_size=block))
 
 
@@ -77,11 +80,13 @@ def read_json_texts(path: Path) -> Source:
     """
     rows: list[dict[str, Any]] = []
     try:
-        require_shallow(path)
-        with path.open(encoding="utf-8") as file:
-            for number, line in enumerate(file, start=1):
-                if line.strip():
-                    rows.append(_json_row(line, f"{path}, line {number}"))
+        with tempfile.TemporaryDirectory(prefix="holdfast-") as home:
+            lines = as_lines(path, Path(home))
+            require_shallow(lines)
+            with lines.open(encoding="utf-8") as file:
+                for number, line in enumerate(file, start=1):
+                    if line.strip():
+                        rows.append(_json_row(line, f"{path}, {'line' if lines is path else 'row'} {number}"))
     except FileNotFoundError:
         raise ReadError(f"{path}: there is no such file") from None
     except (OSError, UnicodeDecodeError) as error:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from holdfast.errors import Location, ReadError, detail
-from holdfast.table.cell_forms import FormFinder
+from holdfast.table.cell_forms import CellForm, FormFinder, form_like
 from holdfast.table.databases import is_in_database, read_from_database, table_of
 from holdfast.table.file_places import STANDARD_INPUT, files_at, name_of, standard_input
 from holdfast.table.json_numbers import Rounded, rounded_numbers
@@ -25,7 +25,7 @@ from holdfast.table.text_file import DELIMITERS, PACKED, unpacked_name
 
 def read_place(place: str, name: str | None, needed: Needed | None, reading: Reading | None) -> Source:
     """Reads a file, a directory of files, all files that fit a pattern, a table of a database, or standard input."""
-    if is_in_database(place):
+    if is_in_database(place) and not Path(place).exists():
         name = name or table_of(place)
         return Source(name, with_distinct_names(read_from_database(place), place), Location(place))
     if place == STANDARD_INPUT:
@@ -50,7 +50,8 @@ def _joined(place: str, name: str, files: Sequence[Path], sources: Sequence[Sour
     except pa.ArrowException as error:
         raise ReadError(f"{place}: the files have columns of different types: {detail(error)}") from error
     read_as = max((s.read_as for s in sources if s.read_as), key=str, default=None)
-    return replace(first, name=name, table=table, place=Location(place), read_as=read_as)
+    rounded = tuple(number for source in sources for number in source.rounded)
+    return replace(first, name=name, table=table, place=Location(place), rounded=rounded, read_as=read_as)
 
 
 def _read_path(path: Path, name: str, needed: Needed | None = None, reading: Reading | None = None) -> Source:
@@ -85,7 +86,7 @@ def _read_text(path: Path, name: str, only: Collection[str] | None, reading: Rea
     except (pa.ArrowException, OverflowError, MemoryError, ValueError) as error:
         raise ReadError(f"{path}: {detail(error)}") from error
     read_as = None if reading is None else ReadAs(read_table.delimiter, read_table.encoding)
-    return Source(name, read_table.cells, Location(str(path)), textual=True, read_as=read_as)
+    return Source(name, read_table.cells, Location(str(path)), textual=True, read_as=read_as, has_cells=True)
 
 
 def with_plain_cells(source: Source, reading: Reading, texts: Collection[str] = ()) -> Source:
@@ -93,11 +94,21 @@ def with_plain_cells(source: Source, reading: Reading, texts: Collection[str] = 
     user declared as text keep their numbers and dates as they are written."""
     if source.read_as is None or not source.textual:
         return source
-    finder, table, forms = FormFinder(reading.null_values, reading.date_format), source.table, {}
+    finder, table = FormFinder(reading.null_values, reading.date_format), source.table
+    found = {name: finder.find(table.column(place)) for place, name in enumerate(table.column_names)}
+    numbers = {form.number for form in found.values() if form is not None and form.number is not None}
+    if len(numbers) == 1:  # one way to write numbers in the file: it also holds where they could be read in two ways
+        (number,) = numbers
+        for place, name in enumerate(table.column_names):
+            form = found[name]
+            if form is None or (form.number is None and form.date is None):
+                nulls = () if form is None else form.nulls
+                found[name] = form_like(number, table.column(place), nulls) or form
+    forms: dict[str, CellForm] = {}
     for place, name in enumerate(table.column_names):
-        form = finder.find(table.column(place))
+        form = found[name]
         if form is not None and name in texts:
-            form = replace(form, date=None, number=None) if reading.null_values is not None else None
+            form = CellForm(form.nulls) if reading.null_values is not None else None
         if form is not None:
             forms[name] = form
             table = table.set_column(place, name, form.plain(table.column(place)))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from holdfast.errors import HoldfastError, shown
-from holdfast.table.cell_forms import CellForm, date_pattern
+from holdfast.table.cell_forms import CellForm, date_form
 
 UTF_8, WINDOWS = "utf-8", "cp1252"
 _NAMES = {"\t": "tabs", ";": "semicolons", "|": "bars"}
@@ -35,14 +35,13 @@ class Reading:
             object.__setattr__(self, "delimiter", written)
         if self.encoding is not None:
             try:
-                codecs.lookup(self.encoding)
+                is_text = codecs.lookup(self.encoding)._is_text_encoding
             except LookupError:
-                raise HoldfastError(f"{shown(self.encoding)} is no encoding; write utf-8, utf-16 or cp1252") from None
+                is_text = False
+            if not is_text:
+                raise HoldfastError(f"{shown(self.encoding)} is no encoding; write utf-8, utf-16 or cp1252")
         if self.date_format is not None:
-            pattern = date_pattern(self.date_format)
-            assert pattern
-            plain = self.date_format.replace("YYYY", "%Y").replace("MM", "%m").replace("DD", "%d")
-            object.__setattr__(self, "date_format", plain.split(" ")[0])
+            object.__setattr__(self, "date_format", date_form(self.date_format))
 
 
 @dataclass(frozen=True)

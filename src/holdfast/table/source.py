@@ -25,7 +25,8 @@ class Source:
 
     `textual`: all values are text, to be parsed by their columns' kinds. `shared`: the table has the columns of
     several tables; the columns of the other tables are null. `rounded`: numbers that differ from what was written.
-    `read_as`: how a text file was read, if that was recognised; the cells are plain then.
+    `has_cells`: the values are cells of a text file as they are written; `read_as`: how it was read, if that was
+    recognised; the cells are plain then.
     """
 
     name: str
@@ -35,6 +36,8 @@ class Source:
     shared: bool = False
     rounded: tuple[Rounded, ...] = ()
     read_as: ReadAs | None = None
+    has_cells: bool = False
+    written: pa.Table | None = None  # the cells as they are written, if `table` has them in plain form
 
     def only(self, names: list[str]) -> Source:
         return replace(self, table=self.table.select(names))
@@ -48,7 +51,7 @@ class RowsSource(Source):
 
     def __init__(self, name: str, rows: Sequence[Any], names: Sequence[str], place: Location) -> None:
         fields = {"name": name, "place": place, "textual": False, "shared": False, "names": names, "rows": rows}
-        fields |= {"rounded": (), "read_as": None}
+        fields |= {"rounded": (), "read_as": None, "has_cells": False, "written": None}
         self.__dict__.update(fields)
 
     def tuples(self) -> Sequence[tuple[Any, ...]] | None:
@@ -87,6 +90,15 @@ def with_distinct_names(table: pa.Table, place: str) -> pa.Table:
     if len(set(names)) < len(names):
         duplicate = next(n for n in names if names.count(n) > 1)
         raise ReadError(f"{place}: column {cell(duplicate)} stands twice")
+    return table
+
+
+def without_views(table: pa.Table) -> pa.Table:
+    """The table with string views as strings, also in dictionaries: few functions of Arrow take views."""
+    for i, field in enumerate(table.schema):
+        type_ = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
+        if pa.types.is_string_view(type_):
+            table = table.set_column(i, field.name, table.column(i).cast(pa.large_string()))
     return table
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -123,7 +124,7 @@ def _width(text: str, delimiter: str, cut: bool) -> int:
     """The number of cells of each of the first rows; 0 if they differ."""
     rows: list[list[str]] = []
     try:
-        for row in csv.reader(text.splitlines(keepends=True), delimiter=delimiter):
+        for row in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter):
             if row:
                 rows.append(row)
             if len(rows) > _SNIFFED_ROWS:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -60,8 +62,13 @@ class ClashingGroup:
 
     def record(self) -> dict[str, Any]:
         """The fields for JSON."""
-        values = [{"value": v.value, "count": v.count, "rows": list(v.rows)} for v in self.values]
-        return {"left": self.left, "right": self.right, "rows": self.count, "values": values}
+        values = [{"value": _for_json(v.value), "count": v.count, "rows": list(v.rows)} for v in self.values]
+        return {
+            "left": {name: _for_json(value) for name, value in self.left.items()},
+            "right": self.right,
+            "rows": self.count,
+            "values": values,
+        }
 
 
 @dataclass(frozen=True)
@@ -134,7 +141,8 @@ class _Reader:
 
     def read(self, first: int) -> ClashingGroup:
         """The group of a first row."""
-        members = np.flatnonzero(self.group == first)
+        start, stop = np.searchsorted(self._sorted, (first, first + 1))
+        members = self._order[start:stop]
         left = {self.rows.schema.names[c]: self._values(c, members[:1])[0].as_py() for c in self.left}
         if self.right is None:
             return ClashingGroup(left, (self._clashing(None, members),), len(members), None)
@@ -144,6 +152,15 @@ class _Reader:
         clashing = tuple(self._clashing(self._values(self.right, part[:1])[0].as_py(), part) for part in parts)
         return ClashingGroup(left, clashing, len(members), self.rows.schema.names[self.right])
 
+    @cached_property
+    def _order(self) -> Positions:
+        """The rows, group behind group."""
+        return np.argsort(self.group, kind="stable")
+
+    @cached_property
+    def _sorted(self) -> Positions:
+        return np.asarray(self.group[self._order])
+
     def _values(self, column: int, places: Positions) -> pa.Array:
         return decode_column(self.rows.schema.columns[column], self.codes[column, places], self.dictionary)
 
@@ -152,6 +169,11 @@ class _Reader:
         newest = self.ids[places][::-1][:_MOST_ROWS]
         names = names_of(newest, self.rows, self.dictionary).to_pylist()
         return Clashing(value, len(places), tuple(names), tuple(newest.tolist()))
+
+
+def _for_json(value: object) -> object:
+    """A value that JSON has; NaN and infinity as text."""
+    return str(value) if isinstance(value, float) and not isfinite(value) else value
 
 
 def _shown(value: object) -> str:

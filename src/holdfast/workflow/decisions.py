@@ -13,7 +13,6 @@ from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -234,11 +233,17 @@ def _rule_of(rule: str, book: Rulebook | None) -> Rule:
     try:
         return parse(rule)
     except RuleError as error:
-        best = [ranked.rule for ranked in book.best()] if book is not None else []
-        for value in chain(best, book.found() if book is not None else ()):
+        for value in _known_rules(book):
             if value.id == rule:
                 return value
         raise RuleError(f"there is no rule with the id {shown(rule)}, and as a text: {error}") from None
+
+
+def _known_rules(book: Rulebook | None) -> Iterator[Rule]:
+    """The rules that were found, then those worth reading, which take longer."""
+    if book is not None:
+        yield from book.found()
+        yield from (ranked.rule for ranked in book.best())
 
 
 def _fields(entry: RuleEntry, nulls: str | None = None) -> dict[str, Any]:

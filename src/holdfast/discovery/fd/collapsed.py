@@ -16,6 +16,8 @@ from holdfast.rules.masks import Masks, Numbers, has, mask_of, none, numbered, u
 from holdfast.rules.rule_block import NO_CONCLUSION, RuleBlock
 from holdfast.rules.ruleset import RuleSet
 
+_AT_ONCE = 1 << 14  # rules
+
 
 @dataclass(frozen=True)
 class CollapsedRules:
@@ -69,6 +71,14 @@ class CollapsedRules:
             lefts += [mask_of([a], self.columns) for a, _ in ends]
             rights.append(np.array([b for _, b in ends], np.int64))
         return replace(self, lefts=np.concatenate(lefts), rights=np.concatenate(rights))
+
+    def count_expanded(self) -> float:
+        """About how many rules these are over single columns. O(rules x columns)."""
+        members = np.bincount(self.classes, minlength=self.columns)
+        weights = np.append(np.log(np.maximum(members, 1)), 0.0)  # of the columns, and of a key
+        parts = (slice(start, start + _AT_ONCE) for start in range(0, len(self), _AT_ONCE))
+        left_weights = ((unpack(self.lefts[part], self.columns) @ weights[:-1], part) for part in parts)
+        return float(sum(np.exp(left + weights[self.rights[part]]).sum() for left, part in left_weights))
 
     def minus(self, other: CollapsedRules) -> CollapsedRules:
         """The rules that `other` does not have, over the common parts of both sides' classes."""

@@ -21,7 +21,7 @@ from holdfast.kernels.levels import Level, LevelRows, test_left_sides
 from holdfast.rules.masks import Masks, Numbers, full, mask_of, none, pack, sizes, unpack, words_for
 
 _MEMORY = 1 << 29  # bytes for what the left sides of a level determine
-_MOST_RULES = 1 << 21  # in a search whose time is limited: nobody reads more, and listing them would take all the time
+MOST_RULES = 1 << 21  # in a search whose time is limited: nobody reads more, and listing them would take all the time
 _VISITS, _PREFIXES = 50_000_000, 256  # values that are visited, and prefixes, between budget checks
 _LISTED = 1 << 14  # left sides that the kernel lists before it returns
 
@@ -98,6 +98,7 @@ class RulesBySize:
             return
         after = np.zeros((self._rows_of_closure(size), self._words), np.uint64)
         choose = np.array([[comb(n, k) for k in range(size + 1)] for n in range(columns + 1)], np.int64)
+        counted, count = listed, 0  # of the lists of right sides; rules
         level, total, done = Level(self._closure, after, wanted, choose), comb(columns, size - 1), 0
         for prefixes in self._prefixes(size - 1):
             budget.report(f"rules with {size} column{'s' * (size > 1)} on the left", done / total)
@@ -106,9 +107,11 @@ class RulesBySize:
                 return
             self._list(level, prefixes)
             done += len(prefixes)
-            if budget.seconds is not None and sum(map(len, self._sets)) > _MOST_RULES:
+            count += sum(int(sizes(rights).sum()) for rights in self._rights[counted:])
+            counted = len(self._rights)
+            if budget.seconds is not None and count > MOST_RULES:
                 del self._sets[listed:], self._rights[listed:]
-                self.ended = f"limit of {_MOST_RULES:,} left sides for a search within a time budget"
+                self.ended = f"limit of {MOST_RULES:,} rules for a search within a time budget"
                 return
         self._closure = after
 
@@ -159,9 +162,10 @@ class RulesBySize:
     def with_larger(self, others: CollapsedRules) -> CollapsedRules:
         """The rules that were found so far, and larger ones that another search found, unless they are too many."""
         is_larger = sizes(others.lefts) > self.done
-        if is_larger.sum() > _MOST_RULES:
+        larger = replace(others, lefts=others.lefts[is_larger], rights=others.rights[is_larger])
+        if len(larger) > MOST_RULES or larger.count_expanded() > MOST_RULES:
             return self.rules()
-        return self.rules().joined(replace(others, lefts=others.lefts[is_larger], rights=others.rights[is_larger]))
+        return self.rules().joined(larger)
 
     def rules(self) -> CollapsedRules:
         """The rules that were found so far."""

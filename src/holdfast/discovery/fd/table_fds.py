@@ -16,7 +16,7 @@ from holdfast.discovery.fd.agree_sets import AgreeSets
 from holdfast.discovery.fd.approximate import ApproximateFds
 from holdfast.discovery.fd.collapsed import CollapsedRules
 from holdfast.discovery.fd.exact import FdRules
-from holdfast.discovery.fd.levels import RulesBySize
+from holdfast.discovery.fd.levels import MOST_RULES, RulesBySize
 from holdfast.discovery.fd.oracle import Oracle
 from holdfast.discovery.fd.witnessed import WitnessedAgreeSets
 from holdfast.discovery.pair_sets import Tally
@@ -120,7 +120,8 @@ class TableFds:
             self._update(change, agreeing)
         except Cancelled:  # before anything was proven
             exact.keep({}, agreeing)
-        if exact.unfinished:
+        too_many = left is not None and exact.collapsed().count_expanded() > MOST_RULES  # many columns are equal
+        if exact.unfinished or too_many:
             by_size.search(by_size.largest, budget)
         else:
             self._by_size = None

@@ -96,17 +96,20 @@ class Partitions:
         if key in self._kept:
             self._kept.move_to_end(key)
             return self._kept[key]
-        if not key:
-            return self._keep(key, Partition(np.arange(self.rows, dtype=np.int32), self._whole()))
-        last = min(key, key=lambda c: (self.distinct[c], c))
-        return self._keep(key, self._refined(self.of(tuple(key - {last})), last))
+        order = sorted(key, key=lambda c: (self.distinct[c], c), reverse=True)
+        done = next(n for n in range(len(order), -1, -1) if n == 0 or frozenset(order[:n]) in self._kept)
+        partition = self._kept[frozenset(order[:done])] if done else self._all_rows()
+        for size, column in enumerate(order[done:], start=done + 1):
+            partition = self._keep(frozenset(order[:size]), self._refined(partition, column))
+        return partition
 
     def numbering(self, column: int) -> bytes:
         """A digest that columns share if they group the rows in the same way."""
         return hashlib.sha256(self.numbers[column].tobytes()).digest()
 
-    def _whole(self) -> Small:
-        return np.array([self.rows] if self.rows > 1 else [], np.int32)
+    def _all_rows(self) -> Partition:
+        """All rows in one group."""
+        return Partition(np.arange(self.rows, dtype=np.int32), np.array([self.rows] if self.rows > 1 else [], np.int32))
 
     def _refined(self, partition: Partition, column: int) -> Partition:
         rows, ends = np.empty(len(partition.rows), np.int32), np.empty(len(partition.rows) // 2 + 1, np.int32)
