@@ -12,6 +12,7 @@ from datetime import date
 from decimal import Decimal
 
 import duckdb
+import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -188,6 +189,20 @@ def test_changes_in_another_notation_are_refused(tmp_path):
         assert book.table().to_pylist()[-1] == {"id": 5, "day": date(2021, 1, 5), "price": Decimal("1.25")}
 
 
+def test_changes_as_an_array_of_rows(tmp_path):
+    (tmp_path / "a.json").write_text('[{"id": 1, "x": 0.5}, {"id": 2, "x": 1.5}]')
+    (tmp_path / "change.json").write_text('[{"_change_type": "insert",\n "id": 3, "x": 2.5}]')
+    with hf.Rulebook.create(None, str(tmp_path / "a.json"), key="id") as book:
+        for _, feeds in hf.read_feed(tmp_path / "change.json"):
+            book.apply(feeds)
+        assert book.table().to_pylist()[-1] == {"id": 3, "x": 2.5}
+
+
+def test_categories_of_polars():
+    frame = pl.DataFrame({"c": pl.Series(["a", "b", "a", "b"], dtype=pl.Categorical), "d": ["x", "y", "x", "y"]})
+    assert hf.discover(frame, ("fd",)).texts() == ["c -> d", "d -> c"]
+
+
 def test_what_is_seen_late_counts(tmp_path):
     (tmp_path / "a.csv").write_text("day;n\n" + ";1\n" * 2000 + "31.12.2020;2\n")
     assert read(tmp_path / "a.csv")[-1]["day"] == date(2020, 12, 31)
@@ -222,7 +237,7 @@ def test_packed_files_and_other_places(tmp_path, monkeypatch):
 
     parquet = io.BytesIO()
     pq.write_table(pa.Table.from_pylist(expected), parquet)
-    for content in (text.encode(), json.dumps(expected).encode(), parquet.getvalue()):
+    for content in (text.encode(), gzip.compress(text.encode()), json.dumps(expected).encode(), parquet.getvalue()):
         given_input(content)
         assert read("-") == expected
 

@@ -96,10 +96,19 @@ def with_distinct_names(table: pa.Table, place: str) -> pa.Table:
 def without_views(table: pa.Table) -> pa.Table:
     """The table with string views as strings, also in dictionaries: few functions of Arrow take views."""
     for i, field in enumerate(table.schema):
-        type_ = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
-        if pa.types.is_string_view(type_):
+        if pa.types.is_string_view(field.type):
             table = table.set_column(i, field.name, table.column(i).cast(pa.large_string()))
+        elif pa.types.is_dictionary(field.type) and pa.types.is_string_view(field.type.value_type):
+            table = table.set_column(i, field.name, _with_plain_dictionary(table.column(i)))
     return table
+
+
+def _with_plain_dictionary(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    chunks = [
+        pa.DictionaryArray.from_arrays(chunk.indices, chunk.dictionary.cast(pa.large_string()))
+        for chunk in column.chunks
+    ]
+    return pa.chunked_array(chunks, pa.dictionary(column.type.index_type, pa.large_string()))
 
 
 def without_encoded_runs(table: pa.Table, place: str) -> pa.Table:
