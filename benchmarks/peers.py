@@ -56,6 +56,15 @@ algorithm.execute()
 print(time.process_time() - started, len(algorithm.get_uccs()))
 """
 
+PYRO = """
+import sys, time, desbordante
+algorithm = desbordante.afd.algorithms.Pyro()
+algorithm.load_data(table=(sys.argv[1], ",", True))
+started = time.process_time()
+algorithm.execute(error=0.01, threads=1, max_lhs=3)
+print(time.process_time() - started, len(algorithm.get_fds()))
+"""
+
 SPIDER = """
 import sys, time, desbordante
 algorithm = desbordante.ind.algorithms.Spider()
