@@ -1,7 +1,8 @@
 """From start to first answer, on tables of any shape: `python -m benchmarks.first_second [part ...]`.
 
 Parts: start check wide keys fds near inds plain row screen. CPU time; a command's is that of its whole process. In the
-same run, DuckDB and Desbordante 2.5 (HyFD, HPIValid, Pyro, Spider; C++, one thread, in an environment of their own). The limits are those of the issue on the first second. Real tables come from HOLDFAST_DATA (../shared/data); shapes that
+same run, DuckDB and Desbordante 2.5 (HyFD, HPIValid, Pyro, Spider; C++, one thread, in an environment of their own).
+The limits are those of the issue on the first second. Real tables come from HOLDFAST_DATA (../shared/data); shapes that
 are not there are generated. `start` fails if a command imports a library that it does not need.
 """
 
