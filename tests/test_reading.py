@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 import holdfast as hf
 from holdfast.cli.main import status_of
 from holdfast.errors import HoldfastError
+from holdfast.pipeline.sources import read_change_file
 from holdfast.table.cell_forms import DEFAULT_NULLS, CellForm, FormFinder
 from tests.conftest import cases
 
@@ -187,6 +188,23 @@ def test_changes_in_another_notation_are_refused(tmp_path):
         for _, feeds in hf.read_feed(change):
             book.apply(feeds)
         assert book.table().to_pylist()[-1] == {"id": 5, "day": date(2021, 1, 5), "price": Decimal("1.25")}
+
+
+def test_landing_files_in_the_encoding_of_the_table(tmp_path):
+    """Only where the table was made of such a file; UTF-8 stays UTF-8."""
+    change = tmp_path / "change.csv"
+    for encoding in ("utf-8", "cp1252"):
+        (tmp_path / "a.csv").write_bytes("id,name\n1,Größe\n".encode(encoding))
+        with hf.Rulebook.create(None, str(tmp_path / "a.csv"), key="id") as book:
+            change.write_bytes("_change_type,id,name\ninsert,2,Ärmel\n".encode())
+            book.apply(read_change_file(change, book.tables, False).feeds)
+            change.write_bytes("_change_type,id,name\ninsert,3,Öl\n".encode("cp1252"))
+            if encoding == "utf-8":
+                with pytest.raises(HoldfastError, match="is not UTF-8"):
+                    read_change_file(change, book.tables, False)
+                continue
+            book.apply(read_change_file(change, book.tables, False).feeds)
+            assert [row["name"] for row in book.table().to_pylist()] == ["Größe", "Ärmel", "Öl"]
 
 
 def test_changes_as_an_array_of_rows(tmp_path):

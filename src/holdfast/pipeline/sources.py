@@ -24,6 +24,7 @@ from holdfast.store.directory import directory_at
 from holdfast.table.change import CHANGE_TYPE, DELETE, UPSERT, Feed, Part, read_feed
 from holdfast.table.effect import Bad
 from holdfast.table.options import TableOptions
+from holdfast.table.reading import UTF_8, Reading
 from holdfast.table.source import Source
 
 if TYPE_CHECKING:
@@ -140,10 +141,12 @@ def _feed_at(place: str, feed: Feed) -> Feed:
     return replace(feed, part=replace(feed.part, source=source))
 
 
-def read_change_file(path: Path, _: Tables, __: bool) -> Content:
-    """Reads a change file as a whole."""
+def read_change_file(path: Path, tables: Tables, _: bool) -> Content:
+    """Reads a change file as a whole; in another encoding than UTF-8 only if a table was made of such a file."""
+    encodings = {table.read_as.encoding for table in tables.values() if table.read_as is not None}
+    reading = Reading() if encodings - {UTF_8} else None
     try:
-        return Content([feed for _, feeds in read_feed(path) for feed in feeds], [])
+        return Content([feed for _, feeds in read_feed(path, reading=reading) for feed in feeds], [])
     except HoldfastError:
         raise
     except (Exception, RecursionError) as error:  # a damaged file can make a parser raise anything
