@@ -27,7 +27,7 @@ import pyarrow.parquet as pq
 import holdfast as hf
 from benchmarks import peers
 from benchmarks.inclusion import generated, loaded
-from benchmarks.measure import DATA, codes_of, least, machine, told
+from benchmarks.measure import DATA, codes_of, least, run_parts, told
 from holdfast.discovery.budget import Budget
 from holdfast.discovery.fd.table_fds import TableFds
 from holdfast.discovery.search_options import SearchOptions
@@ -37,7 +37,6 @@ from holdfast.generate import tax
 from holdfast.rules.plain import plain_minimal
 from holdfast.table.row_change import RowChange
 from holdfast.table.schema import Schema
-from holdfast.warm import warm
 
 UNNEEDED = ("pandas", "pyspark", "altair", "fastapi", "uvicorn", "apprise", "duckdb", "polars")
 _COMMAND = "import sys; from holdfast.cli.main import run; sys.argv = ['holdfast', *sys.argv[1:]]; run()"
@@ -311,10 +310,7 @@ PARTS = {
 
 
 def main() -> None:
-    print(machine())
-    warm()
-    for part in sys.argv[1:] or PARTS:
-        PARTS[part]()
+    run_parts(PARTS)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     print(f"  the benchmark itself took {peak:.1f} GiB at most")
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import platform
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from holdfast.table.dictionary import Codes, TextDictionary
 from holdfast.table.encode import encode_table
 from holdfast.table.read import read, schema_of
 from holdfast.table.row_change import RowChange
+from holdfast.warm import warm
 
 DATA = Path(os.environ.get("HOLDFAST_DATA", "../shared/data"))
 RUNS = 5
@@ -51,6 +53,14 @@ def told(what: str, seconds: float, limit: float | None, note: str = "") -> None
     """A line of the result: milliseconds, the limit, and whether it is kept."""
     kept = "" if limit is None else f"<= {1000 * limit:,.10g} ms  {'ok' if seconds <= limit else 'NOT MET'}"
     print(f"{what:<58} {1000 * seconds:>10,.2f} ms  {kept}  {note}".rstrip(), flush=True)
+
+
+def run_parts(parts: Mapping[str, Callable[[], None]]) -> None:
+    """Runs the parts of a benchmark that the command names, or all, with kernels compiled before."""
+    print(machine())
+    warm()
+    for part in sys.argv[1:] or parts:
+        parts[part]()
 
 
 class Rows:

@@ -13,7 +13,6 @@ from __future__ import annotations
 import ctypes
 import gc
 import os
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -29,14 +28,13 @@ import holdfast as hf
 from benchmarks import peers
 from benchmarks.agree import from_nothing
 from benchmarks.denial import TAX
-from benchmarks.measure import DATA, Rows, codes_of, least, machine, told
+from benchmarks.measure import DATA, Rows, codes_of, least, run_parts, told
 from benchmarks.tall_spark import on_spark
 from holdfast.discovery.dc.table_dcs import TableDcs
 from holdfast.discovery.search_options import SearchOptions
 from holdfast.executors.threads import ThreadExecutor
 from holdfast.generate import orders, tax
 from holdfast.table.read import read, schema_of
-from holdfast.warm import warm
 
 KINDS: dict[str, tuple[tuple[str, ...], float | None]] = {
     "no rules": ((), None),
@@ -225,10 +223,7 @@ PARTS = {
 
 
 def main() -> None:
-    print(machine())
-    warm()
-    for part in sys.argv[1:] or PARTS:
-        PARTS[part]()
+    run_parts(PARTS)
 
 
 if __name__ == "__main__":

@@ -106,9 +106,7 @@ class EncodedTables:
         if not self.is_sample:
             return ranked
         details = (detail for block in rules.blocks if block.errors is not None for detail in block.with_details())
-        nearly = {
-            rule for rule, _, error, _ in details if error
-        }  # their errors in the sample are not those of all rows
+        nearly = {rule for rule, _, error, _ in details if error}  # a sample does not tell their errors
         return [r for r in ranked if not r.error and r.rule in rules and r.rule not in nearly]
 
     @property

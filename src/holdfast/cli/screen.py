@@ -19,7 +19,6 @@ from holdfast.rules.wording import counted, percent
 from holdfast.table.dictionary import NULL
 from holdfast.table.rows import Rows
 
-NEW_LINE = "\n"
 _MOST_NAMES = 12  # columns in a list
 _SECTIONS = {
     "key": "what identifies a row",
@@ -76,7 +75,9 @@ def print_screen(
         console.print("no rules hold")
     else:
         held = f" ({', '.join(counts)})" if counts and whole else ""
-        console.print(f"{'' if near else NEW_LINE}every rule that holds{held}: holdfast discover {files}{search} --all")
+        if near is None:
+            console.print()
+        console.print(f"every rule that holds{held}: holdfast discover {files}{search} --all")
 
 
 def _checked(rules: Profile, files: str, near: Ranked) -> str:

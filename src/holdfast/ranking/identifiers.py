@@ -89,11 +89,11 @@ class Identifiers:
         for columns in self._together:
             if any(self._view.is_measurement(c) or self._view.is_copy(c) for c in columns):
                 continue
-            error = self._view.error(columns, None)
-            if error > self._most_exceptions or any(map(self._view.has_empty, columns)):
-                continue
             expected, least = self._expected(columns), max(_EXPECTED, for_each_row * self._view.searched)
-            if expected < least:
+            if expected < least or any(map(self._view.has_empty, columns)):
+                continue
+            error = self._view.error(columns, None)
+            if error > self._most_exceptions:
                 continue
             named = float(np.mean([names_a_key(self._view.name(c)) for c in columns]))
             score = (0.75 - 0.03 * (len(columns) - 2)) * (0.85 + 0.15 * named)

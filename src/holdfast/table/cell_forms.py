@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -92,6 +92,14 @@ class CellForm:
     @classmethod
     def from_json(cls, record: dict[str, Any]) -> CellForm:
         return cls(tuple(record["nulls"]), record["date"], record["number"])
+
+
+def in_plain_form(table: pa.Table, forms: Mapping[str, CellForm]) -> pa.Table:
+    """A table of cells with the columns that have a form in plain form."""
+    for place, name in enumerate(table.column_names):
+        if name in forms:
+            table = table.set_column(place, name, forms[name].plain(table.column(place)))
+    return table
 
 
 def date_form(written: str) -> str:

@@ -16,8 +16,8 @@ _SQLITE = b"SQLite format 3\x00"
 
 
 def is_in_database(text: str) -> bool:
-    """Whether a text names a table of a database file."""
-    return SEPARATOR in text
+    """Whether a text names a table of a database file, and not a file with such a name."""
+    return SEPARATOR in text and not Path(text).exists()
 
 
 def table_of(text: str) -> str:

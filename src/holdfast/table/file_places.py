@@ -12,6 +12,7 @@ from pathlib import Path
 
 from holdfast.errors import ReadError
 from holdfast.table.databases import is_in_database, table_of
+from holdfast.table.source import LONE_NAME
 from holdfast.table.text_file import unpacked_name
 
 STANDARD_INPUT = "-"
@@ -25,12 +26,12 @@ def name_of(place: str) -> str:
     ('sales', 'in', 'orders', 'data')
     """
     if place == STANDARD_INPUT:
-        return "data"
+        return LONE_NAME
     if is_in_database(place):
         return table_of(place)
     path = Path(place)
     if _is_pattern(place) and not path.exists():
-        return path.parent.name or "data"
+        return path.parent.name or LONE_NAME
     return unpacked_name(path).stem
 
 

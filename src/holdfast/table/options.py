@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, TypedDict
 
 from holdfast.errors import ReadError, SchemaError, shown
-from holdfast.table.cell_forms import CellForm
+from holdfast.table.cell_forms import CellForm, in_plain_form
 from holdfast.table.read import schema_of
 from holdfast.table.read_path import with_plain_cells
 from holdfast.table.reading import ReadAs, Reading
@@ -61,13 +61,10 @@ def plain_change(source: Source, options: TableOptions) -> Source:
     """A source of changes with its cells in plain form, if they are written as in the table's own file."""
     if options.read_as is None or not source.has_cells or source.read_as is not None:
         return source
-    table = source.table
-    for place, name in enumerate(table.column_names):
-        form = options.read_as.forms.get(name)
-        if form is not None:
+    for name, form in options.read_as.forms.items():
+        if name in source.table.column_names:
             _require_form(source, name, form)
-            table = table.set_column(place, name, form.plain(table.column(place)))
-    return replace(source, table=table, written=source.table)
+    return replace(source, table=in_plain_form(source.table, options.read_as.forms), written=source.table)
 
 
 def _require_form(source: Source, name: str, form: CellForm) -> None:

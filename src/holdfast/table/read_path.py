@@ -11,30 +11,29 @@ from pathlib import Path
 import pyarrow as pa
 
 from holdfast.errors import Location, ReadError, detail
-from holdfast.table.cell_forms import CellForm, FormFinder, form_like
-from holdfast.table.databases import is_in_database, read_from_database, table_of
+from holdfast.table.cell_forms import CellForm, FormFinder, form_like, in_plain_form
+from holdfast.table.databases import is_in_database, read_from_database
 from holdfast.table.file_places import STANDARD_INPUT, files_at, name_of, standard_input
 from holdfast.table.json_numbers import Rounded, rounded_numbers
 from holdfast.table.read_csv import read_csv
 from holdfast.table.read_json import as_lines, read_json
 from holdfast.table.read_parquet import read_parquet
 from holdfast.table.reading import ReadAs, Reading
-from holdfast.table.source import JSON_NAMES, LONE_NAME, Needed, Source, with_distinct_names, without_encoded_runs
+from holdfast.table.source import JSON_NAMES, Needed, Source, with_distinct_names, without_encoded_runs
 from holdfast.table.text_file import DELIMITERS, PACKED, unpacked_name
 
 
 def read_place(place: str, name: str | None, needed: Needed | None, reading: Reading | None) -> Source:
     """Reads a file, a directory of files, all files that fit a pattern, a table of a database, or standard input."""
-    if is_in_database(place) and not Path(place).exists():
-        name = name or table_of(place)
+    name = name or name_of(place)
+    if is_in_database(place):
         return Source(name, with_distinct_names(read_from_database(place), place), Location(place))
     if place == STANDARD_INPUT:
         with standard_input() as path:
-            return _read_path(path, name or LONE_NAME, needed, reading)
-    path, files = Path(place), files_at(place, READ_SUFFIXES)
-    name = name or name_of(place)
+            return _read_path(path, name, needed, reading)
+    files = files_at(place, READ_SUFFIXES)
     if files is None:
-        return _read_path(path, name, needed, reading)
+        return _read_path(Path(place), name, needed, reading)
     sources = [_read_path(file, name, needed, reading) for file in files]
     return _joined(place, name, files, sources)
 
@@ -105,13 +104,12 @@ def with_plain_cells(source: Source, reading: Reading, texts: Collection[str] = 
                 nulls = () if form is None else form.nulls
                 found[name] = form_like(number, table.column(place), nulls) or form
     forms: dict[str, CellForm] = {}
-    for place, name in enumerate(table.column_names):
-        form = found[name]
+    for name, form in found.items():
         if form is not None and name in texts:
             form = CellForm(form.nulls) if reading.null_values is not None else None
         if form is not None:
             forms[name] = form
-            table = table.set_column(place, name, form.plain(table.column(place)))
+    table = in_plain_form(table, forms)
     return replace(source, table=table, read_as=replace(source.read_as, forms=forms))
 
 
