@@ -5,11 +5,13 @@ from __future__ import annotations
 import csv
 import json
 import math
+import tempfile
 from collections import Counter
 from datetime import date
 from decimal import Decimal
 from fractions import Fraction
 from itertools import permutations
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -702,6 +704,52 @@ def test_inclusions_on_the_command_line(tmp_path, capsys):
     assert status_of(["discover", *files]) == 0
     shown = capsys.readouterr().out
     assert "orders.customer -> customers.id" in shown and "columns without values: note" in shown
+
+
+@given(order=st.permutations(["r", "s", "t"]), rows=st.lists(st.integers(0, 5), min_size=6, max_size=12))
+@settings(max_examples=cases(30))
+def test_tables_in_any_order_have_the_same_inclusions_when_they_are_opened_again(order, rows):
+    """Files number the columns of inclusions, and a manifest sorts the names of tables."""
+    values = {"r": rows[:2], "s": rows[2:5], "t": rows[5:]}
+    columns = {"r": "a", "s": "b", "t": "c"}
+    with tempfile.TemporaryDirectory() as place:
+        tables = {name: pa.table({columns[name]: pa.array(values[name], pa.int64())}) for name in order}
+        writer = hf.Rulebook.create(Path(place) / "book", tables, kinds=("ind",))
+        reader = hf.Rulebook.open(Path(place) / "book")
+        for name in order:
+            values[name] = [*values[name], rows[0] + 1]
+            new = pa.table({columns[name]: pa.array([rows[0] + 1], pa.int64())})
+            writer.apply(hf.Change(inserts=new, table=name))
+            reader.refresh()
+            known = _unary(values, columns)
+            assert {*writer.found().texts()} == {*reader.found().texts()} == known
+            with hf.Rulebook.open(Path(place) / "book") as opened:
+                assert {*opened.found().texts()} == known and [*opened.schemas] == [*order]
+        writer.close()
+        reader.close()
+
+
+def _unary(values, columns):
+    return {
+        f"{r}.{columns[r]} in {s}.{columns[s]}"
+        for r in values
+        for s in values
+        if r != s and {*values[r]} <= {*values[s]}
+    }
+
+
+def test_a_rulebook_of_an_earlier_release_that_forgot_the_order_of_its_tables_follows_its_rows(tmp_path):
+    tables = {"s": pa.table({"b": [1, 2, 3]}), "r": pa.table({"a": [1, 2]})}
+    with hf.Rulebook.create(tmp_path / "book", tables, kinds=("ind",)) as book:
+        assert book.found().texts() == ["r.a in s.b"]
+    with hf.Rulebook.open(tmp_path / "book") as book:
+        book._store.manifest.meta["options"].pop("order")
+        _, book._engine = loaded_engine(book._store, book._engine.resources)
+        assert book._engine.state.values is None and [*book.schemas] == ["r", "s"]
+        assert book.found().texts() == ["r.a in s.b"]
+        book.alter(columns={"r": {"x": "integer"}})  # writes the options anew
+    with hf.Rulebook.open(tmp_path / "book") as book:
+        assert book._engine.options.order == () and "r.a in s.b" in book.found().texts()
 
 
 def test_texts_of_an_earlier_release_in_the_files_do_not_count(tmp_path):

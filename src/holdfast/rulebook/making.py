@@ -38,6 +38,7 @@ def new_engine(
         search=search if search.kinds else None,
         named=isinstance(tables, Mapping),
         only_inserts=search.only_inserts,
+        order=tuple(options),
         **asked.stored | {"mask": require_mask(asked.stored.get("mask", ()), options)},
     )
     entries = require_entries([as_entry(rule, rule_nulls) for rule in rules], options)
@@ -71,7 +72,7 @@ def loaded_engine(store: Store, resources: Resources) -> tuple[Store, Engine]:
 def _engine_of(store: Store, resources: Resources) -> Engine:
     loaded, meta = store.load(), store.manifest.meta
     options = BookOptions.from_json(meta["options"])
-    tables = {name: TableOptions.from_json(record) for name, record in meta["tables"].items()}
+    tables = {name: TableOptions.from_json(meta["tables"][name]) for name in options.ordered(meta["tables"])}
     entries = [RuleEntry.model_validate(record) for record in meta["rules"]]
     has_facts = options.search is not None and options.search.has_facts
     state, facts = BookState.load(tables, loaded, has_facts=has_facts, uses_values=options.has_readable_values)

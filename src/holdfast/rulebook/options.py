@@ -31,7 +31,8 @@ class BookOptions:
     `search`: the rules that are found and kept; None: none. `rule_nulls`: the null policy of given rules that name
     none. `named`: rules print the name of their table. `keep`: how many versions stay open to readers. `outbox`:
     versions keep the events for sinks. `mask`: columns whose values are not shown. `text_form`: how the files write
-    values that inclusions compare as text.
+    values that inclusions compare as text. `order`: the tables in the order in which they were given, by which the
+    files number the columns of inclusions; empty in rulebooks of earlier releases, which did not keep it.
     """
 
     nulls: str = "equal"
@@ -43,6 +44,7 @@ class BookOptions:
     only_inserts: bool = False
     mask: tuple[str, ...] = ()
     text_form: int = TEXT_FORM
+    order: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         require_policy(self.rule_nulls)
@@ -51,12 +53,17 @@ class BookOptions:
 
     @property
     def has_readable_values(self) -> bool:
-        """Whether the values of inclusions in the files can be used. Texts in the form of an earlier release cannot:
-        then values are taken from the rows."""
-        return self.search is None or self.search.compare != "text" or self.text_form == TEXT_FORM
+        """Whether the values of inclusions in the files can be used. Those of an earlier release cannot if the form of
+        texts changed since then, or if nobody knows the order of its tables: then values are taken from the rows."""
+        has_form = self.search is None or self.search.compare != "text" or self.text_form == TEXT_FORM
+        return has_form and (bool(self.order) or not self.named)
+
+    def ordered(self, tables: Mapping[str, Any]) -> list[str]:
+        """The names of the tables as they were given. A manifest sorts them."""
+        return list(self.order or tables)
 
     def to_json(self) -> Record:
-        record = {**vars(self), "mask": list(self.mask)}
+        record = {**vars(self), "mask": list(self.mask), "order": list(self.order)}
         search = record.pop("search")
         return {**record, "wanted": None if search is None else search.to_json()}
 
@@ -74,6 +81,7 @@ class BookOptions:
             only_inserts=record.get("only_inserts", False),
             mask=tuple(record.get("mask", ())),
             text_form=record.get("text_form", 1),
+            order=tuple(record.get("order", ())),
         )
 
 

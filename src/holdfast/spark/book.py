@@ -81,6 +81,7 @@ class SparkRulebook(SparkReader):
             rule_nulls=rule_nulls,
             search=asked.search if asked.search.kinds else None,
             named=isinstance(data, dict),
+            order=tuple(tables),
             **asked.stored | {"mask": mask},
         )
         directory = directory_at(path, asked.disk)

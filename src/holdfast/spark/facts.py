@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from holdfast.errors import StoreError
 from holdfast.rulebook.batch import NO_ROWS, BatchInfo, now
 from holdfast.rulebook.elsewhere import SPARK
 from holdfast.rulebook.options import BookOptions
@@ -73,9 +74,14 @@ class BookFacts:
     @classmethod
     def from_meta(cls, meta: Record, spark: SparkSession | None) -> BookFacts:
         here, options = meta[SPARK], BookOptions.from_json(meta["options"])
-        tables = {name: TableOptions.from_json(record) for name, record in meta["tables"].items()}
+        tables = {name: TableOptions.from_json(meta["tables"][name]) for name in options.ordered(meta["tables"])}
         found = None
         if here["found"] is not None and options.search is not None:
+            if not options.has_readable_values:
+                raise StoreError(
+                    "the inclusions of this rulebook were filed by an earlier release that did not keep the order of "
+                    "its tables, and cannot be read; make it anew"
+                )
             schemas = {name: table.schema for name, table in tables.items()}
             found = FoundInclusions.from_json(here["found"], options.search, schemas)
         return cls(
