@@ -1,4 +1,4 @@
-"""Runs the commands that docs/index.md shows, and writes what they print below them. Run by `make reference`.
+"""Runs the commands that docs/index.md and docs/tutorial.md show, and writes what they print below them. Run by `make reference`.
 
 A block is run if the line before it is `MARK`: its lines that begin with `$` are the commands, everything else in it is
 replaced. A block that begins with `$ cat NAME` is not run: it is the file NAME.
@@ -13,7 +13,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "index.md"
+_DOCS = Path(__file__).resolve().parent.parent / "docs"
+PAGES = [_DOCS / "index.md", _DOCS / "tutorial.md"]
 MARK = "<!-- made by `make reference` -->"
 _FILE = re.compile(r"^```text\n\$ cat (\S+)\n(.*?)^```$", re.M | re.S)
 _RUN = re.compile(rf"(?<={re.escape(MARK)}\n```text\n)(.*?)(?=^```$)", re.M | re.S)
@@ -44,4 +45,5 @@ def _output(command: str, home: str) -> str:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(written(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+    for page in PAGES:
+        page.write_text(written(page.read_text(encoding="utf-8")), encoding="utf-8")

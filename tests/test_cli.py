@@ -192,7 +192,7 @@ def test_a_rulebook_from_init_to_history(people, capsys, tmp_path):
         "1",
         "2",
     ]
-    assert "fewest rows to remove" in run(capsys, "explain", book, "zip -> city")[1]
+    assert "fewest rows to change or remove: 1" in run(capsys, "explain", book, "zip -> city")[1]
     assert run(capsys, "violations", book, "--rule", "key(zip)")[0] == 2
     assert run(capsys, "violations", book, "--rule", holdfast.parse("zip -> city").id)[0] == 0
 

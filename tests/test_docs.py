@@ -102,8 +102,9 @@ def test_tables_of_the_reference_have_three_cells():
             assert len(re.findall(r"(?<!\\)\|", line)) == 4, line
 
 
-def test_the_landing_page_shows_what_the_commands_print():
-    page = (ROOT / "docs" / "index.md").read_text()
+@pytest.mark.parametrize("name", ["index", "tutorial"])
+def test_pages_show_what_the_commands_print(name):
+    page = (ROOT / "docs" / f"{name}.md").read_text()
     assert page.count("$ holdfast ") >= 4
     assert script("transcripts").written(page) == page, "run `make reference`"
 

@@ -8,8 +8,10 @@ import io
 import json
 import sqlite3
 import sys
+import tempfile
 from datetime import date
 from decimal import Decimal
+from pathlib import Path
 
 import duckdb
 import polars as pl
@@ -24,6 +26,7 @@ from holdfast.cli.main import status_of
 from holdfast.errors import HoldfastError
 from holdfast.pipeline.sources import read_change_file
 from holdfast.table.cell_forms import DEFAULT_NULLS, CellForm, FormFinder
+from holdfast.table.read import read as source_of
 from tests.conftest import cases
 
 DATES = {
@@ -111,6 +114,18 @@ def test_what_is_ambiguous_stays_text(tmp_path, values, kind):
     (tmp_path / "a.csv").write_text("a;b\n" + "".join(f"{value};x\n" for value in values))
     (column, _) = hf.Rulebook.create(None, str(tmp_path / "a.csv")).schemas["a"].columns
     assert column.type_text == kind
+
+
+def test_dates_in_either_order_are_said_and_read_as_another_column_shows(tmp_path, capsys):
+    (tmp_path / "a.csv").write_text("id,start,end\n1,03/04/2025,05/04/2025\n2,01/05/2025,n/a\n")
+    (tmp_path / "b.csv").write_text("id,start,end\n1,03/04/2025,05/04/2025\n2,01/05/2025,25/05/2025\n")
+    for name, kinds in (("a", ["text", "text"]), ("b", ["date", "date"])):
+        schema = hf.Rulebook.create(None, str(tmp_path / f"{name}.csv")).schemas[name]
+        assert [column.type_text for column in schema.columns][1:] == kinds
+    assert read(tmp_path / "b.csv")[0]["start"] == date(2025, 4, 3)
+    assert status_of(["discover", str(tmp_path / "a.csv")]) == 0
+    told = capsys.readouterr().err
+    assert "dates that may be DD/MM/YYYY or MM/DD/YYYY as text (--date-format says which) (start" in told
 
 
 def test_a_word_for_empty_counts_only_where_it_is_no_value(tmp_path):
@@ -303,3 +318,82 @@ def test_a_form_never_loses_a_value(values):
     for before, after in zip(values, plain.to_pylist(), strict=True):
         assert after is not None or before in DEFAULT_NULLS
     assert form is None or CellForm.from_json(form.to_json()) == form
+
+
+# --- Excel ------------------------------------------------------------------------------------------------------
+
+
+def workbook(path, sheets):
+    """A workbook with these sheets, each a list of rows."""
+    openpyxl = pytest.importorskip("openpyxl")
+    book = openpyxl.Workbook()
+    book.remove(book.active)
+    for name, rows in sheets.items():
+        sheet = book.create_sheet(name)
+        for number, row in enumerate(rows, start=1):
+            for place, value in enumerate(row, start=1):
+                cell = sheet.cell(number, place)
+                cell.value = value
+                if isinstance(value, str) and value.startswith("#"):
+                    cell.data_type = "e"
+    book.save(path)
+    return path
+
+
+_EXCEL_CELLS = st.one_of(
+    st.none(), st.integers(-(10**12), 10**12), st.booleans(), st.integers(-(10**6), 10**6).map(lambda n: n / 100),
+    st.text("abc äß;,\"'", min_size=1, max_size=6).filter(lambda text: text.strip() == text),
+    st.dates(date(1950, 1, 1), date(2050, 1, 1)),
+)  # fmt: skip
+
+
+@given(columns=st.integers(1, 3), data=st.data())
+@settings(max_examples=cases(40))
+def test_a_sheet_is_read_as_the_same_cells_in_a_csv_file(columns, data):
+    rows = data.draw(st.lists(st.tuples(*[_EXCEL_CELLS] * columns), min_size=1, max_size=6))
+    rows = [*rows, (1,) * columns]  # not empty, so that every row counts
+    names = ["one", "two", "three"][:columns]
+    with tempfile.TemporaryDirectory() as place:
+        sheet = source_of(workbook(Path(place) / "t.xlsx", {"t": [names, *rows]}))
+        kept = [["" if value is None else _as_text(value) for value in row] for row in rows]
+        with (Path(place) / "t.csv").open("w", newline="", encoding="utf-8") as file:
+            csv.writer(file, lineterminator="\n").writerows([names, *kept])
+        text = source_of(Path(place) / "t.csv")
+    cells = [[value or "" for value in column] for column in sheet.table.to_pydict().values()]
+    assert cells == [[value or "" for value in column] for column in text.table.to_pydict().values()]
+
+
+def _as_text(value):
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return str(value)
+
+
+def test_workbooks_that_say_too_little_are_refused(tmp_path, capsys):
+    rows = [["id", "when", "amount"], [1, date(2020, 12, 31), 1.5], [2, date(2021, 1, 1), "N/A"], [3, None, 2]]
+    file = workbook(tmp_path / "sales.xlsx", {"Orders": rows, "Notes": [], "Old": [["x"], [1]]})
+    assert status_of(["discover", str(file)]) == 2
+    assert "has several sheets: 'Orders', 'Old'; name one: " in capsys.readouterr().err
+    assert status_of(["discover", f"{file}::Order"]) == 2
+    assert "Orders" in capsys.readouterr().err
+    assert status_of(["check", f"{file}::Orders", "--rule", "key(id)"]) == 0
+    schema = hf.Rulebook.create(None, {"o": f"{file}::Orders"}).schemas["o"]
+    assert [column.type_text for column in schema.columns] == ["integer", "date", "decimal(1)"]
+    formula = workbook(tmp_path / "sum.xlsx", {"s": [["a", "b"], [1, "=A2*2"]]})
+    assert status_of(["discover", str(formula)]) == 2
+    assert "row 2, column 2: the value of the formula '=A2*2' is not in the file" in capsys.readouterr().err
+    broken = workbook(tmp_path / "broken.xlsx", {"s": [["a", "b"], [1, "#DIV/0!"]]})
+    assert source_of(broken).table.to_pydict() == {"a": ["1"], "b": ["#DIV/0!"]}
+    (tmp_path / "no.xlsx").write_bytes(b"PK\x03\x04 nothing")
+    assert status_of(["discover", str(tmp_path / "no.xlsx")]) == 2
+    assert "this is no Excel workbook" in capsys.readouterr().err
+
+
+def test_changes_may_be_in_a_workbook(tmp_path):
+    with hf.Rulebook.create(None, pa.table({"id": [1], "city": ["Bonn"]}), key="id", rules=["id -> city"]) as book:
+        file = workbook(tmp_path / "change.xlsx", {"s": [["id", "city", "_change_type"], [2, "Köln", "insert"]]})
+        for _, feeds in hf.read_feed(str(file)):
+            book.apply(feeds)
+        assert book.table().to_pydict() == {"id": [1, 2], "city": ["Bonn", "Köln"]}

@@ -108,7 +108,7 @@ def test_the_api_tells_what_the_rulebook_knows(served):
     place, address, _ = served
     with hf.Rulebook.open(place) as book:
         summary = got(address, "api/summary")
-        assert summary["tables"][1] == {"name": "people", "rows": 60, "columns": 5}
+        assert summary["tables"][0] == {"name": "people", "rows": 60, "columns": 5}
         assert (summary["accepted"], summary["violated"]) == (2, 1)
         assert summary["violations"] == book.count_violations(FD)
         found = got(address, f"api/rules/{rule_id(FD)}/violations?size=200")
@@ -126,6 +126,13 @@ def test_the_api_tells_what_the_rulebook_knows(served):
         assert all(r["kind"] == "key" for r in got(address, "api/rules?kind=key")["rules"])
         assert all("boss" in r["rule"] for r in got(address, "api/rules?column=boss&size=200")["rules"])
         assert got(address, "api/rules?search=no+such+thing")["rules"] == []
+        named = got(address, "api/rules?search=CODE+zip&size=200")["rules"]
+        assert named and all({"code", "zip"} <= set(re.findall(r"\w+", r["rule"])) for r in named)
+        table = got(address, "api/tables/people")
+        assert [c["name"] for c in table["columns"]] == ["id", "zip", "city", "boss", "code"]
+        zip_code = table["columns"][1]
+        assert (zip_code["distinct"], zip_code["empty"], zip_code["range"]) == (6, 0, ["0", "5"])
+        assert ask(address, "api/tables/nobody")[0] == 404
     history = got(address, f"api/rules/{rule_id(FD)}/history")
     assert history["trend"][0]["violations"] == summary["violations"]
 
@@ -425,7 +432,8 @@ def test_the_report_is_one_file_that_needs_nothing(tmp_path, capsys):
     for part in (
         "Top violations",
         "Tables and foreign keys",
-        "Timeline",
+        "what identifies a row",
+        "Rows of each batch",
         "Every code of people occurs as code of codes",
     ):
         assert part in text
@@ -472,16 +480,45 @@ def shot(page, name):
     )
 
 
+FAINT = """() => {
+  // Texts whose contrast with the page is below WCAG AA: 4.5, and 3 for large letters.
+  const parts = (colour) => (colour.match(/[\\d.]+/g) || []).map(Number);
+  const linear = (v) => v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4;
+  const light = (c) => [0, 1, 2].map((i) => linear(c[i] / 255))
+    .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
+  const page = parts(getComputedStyle(document.body).backgroundColor);
+  const behind = (e) => {
+    for (; e; e = e.parentElement) {
+      const c = parts(getComputedStyle(e).backgroundColor);
+      if (c.length === 3 || c[3] > 0.99) return c;
+    }
+    return page;
+  };
+  const found = [];
+  const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (walk.nextNode()) {
+    const element = walk.currentNode.parentElement, style = getComputedStyle(element);
+    if (!walk.currentNode.textContent.trim() || !element.checkVisibility()) continue;
+    const ink = parts(element.closest("svg") ? style.fill : style.color);
+    const [a, b] = [light(ink), light(behind(element))].sort((x, y) => y - x);
+    const size = parseFloat(style.fontSize), large = size >= 24 || (size >= 18.66 && style.fontWeight >= 700);
+    if ((a + 0.05) / (b + 0.05) < (large ? 3 : 4.5)) found.push(walk.currentNode.textContent.trim().slice(0, 40));
+  }
+  return found;
+}"""
+
+
 def test_every_page_in_the_browser(served, page):
     _, address, _ = served
     places = {
         "overview": "", "rules": "rules", "rule": f"rules/{rule_id(FD)}", "row": "tables/people/rows/7",
-        "graph": "graph", "history": "history",
+        "table": "tables/people", "graph": "graph", "history": "history",
     }  # fmt: skip
     for name, path in places.items():
         page.goto(address + path)
         assert page.locator("h1").count() == 1 and "broken" not in page.title()
         shot(page, name)
+        assert page.evaluate(FAINT) == []
     assert page.locator("[data-decide]:visible").count() == 0  # nothing can be decided without the token
     page.goto(f"{address}rules/{rule_id(FD)}")
     assert page.get_by_text(HOSTILE).first.is_visible()  # as text
@@ -490,6 +527,7 @@ def test_every_page_in_the_browser(served, page):
 def test_searching_paging_and_the_keyboard(served, page):
     _, address, _ = served
     page.goto(f"{address}rules/{rule_id(FD)}")
+    page.get_by_text("Pairs of rows", exact=True).click()  # pairs are for those who ask
     first = page.locator(".violation").first.inner_text()
     page.get_by_role("link", name="Next").click()
     page.wait_for_url("**page=2")
@@ -511,6 +549,84 @@ def test_searching_paging_and_the_keyboard(served, page):
     page.locator("tbody a").first.focus()
     page.keyboard.press("Enter")
     page.wait_for_url("**/rules/key-*")
+
+
+def test_deciding_with_the_keyboard_alone_and_undoing(browser, tmp_path):
+    place = tmp_path / "keys"
+    hf.Rulebook.create(place, people(), key="id", rules=["zip -> city"], kinds=("key", "fd"), max_size=1).close()
+
+    def statuses():
+        with hf.Rulebook.open(place) as book:
+            return {entry.rule: entry.status for entry in Decisions.of(book).entries}
+
+    with serving(place) as (address, token):
+        page = browser.new_page(viewport={"width": 1280, "height": 900})
+        page.goto(f"{address}?token={token}")
+        page.goto(f"{address}rules?status=found&column=code")
+        rules = [row.get_attribute("data-rule") for row in page.locator("tr[data-rule]").all()]
+        page.keyboard.press("j")
+        page.keyboard.press("j")
+        page.keyboard.press("k")
+        focused = "document.activeElement.closest('tr[data-rule]').dataset.rule"
+        assert page.evaluate(focused) == rules[0]
+        text = page.locator("tr[data-rule] code").first.inner_text()
+        page.keyboard.press("a")
+        page.get_by_text("accepted: counts from now on").wait_for()
+        assert statuses() == {"zip -> city": "accepted", text: "accepted"}
+        wait_for(lambda: page.evaluate(focused) == rules[1])  # the next one
+        page.keyboard.press("r")
+        page.get_by_text("rejected: counts from now on").wait_for()
+        assert sorted(statuses().values()) == ["accepted", "accepted", "rejected"]
+        page.keyboard.press("u")
+        page.get_by_text("undone, now found").wait_for()
+        page.get_by_role("button", name="Undo").click()
+        wait_for(lambda: statuses() == {"zip -> city": "accepted"})
+        page.goto(f"{address}rules/{RULE_ID}")  # the last rule of the file is retired, not taken out
+        page.keyboard.press("?")
+        assert page.get_by_role("dialog").is_visible()
+        page.keyboard.press("Escape")
+        page.close()
+
+
+def test_the_page_of_a_table_says_what_its_columns_hold(served, page):
+    _, address, _ = served
+    page.goto(f"{address}graph")
+    page.locator("main").get_by_role("link", name="people", exact=True).click()
+    page.wait_for_url("**/tables/people")
+    row = page.locator(".columns tr", has_text="zip").first
+    assert "0 to 5" in row.inner_text() and "zip -> city" in row.inner_text()
+    assert "aaaa 9" in page.locator(".columns tr", has_text="city").nth(1).inner_text()
+    assert page.get_by_text(HOSTILE).count() <= 1
+    page.get_by_label("id", exact=True).fill("7")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/tables/people/rows/7")
+
+
+def test_twelve_tables_in_the_graph(browser, tmp_path):
+    """No two tables overlap, each arrow ends at the table it refers to, and the page does not scroll sideways."""
+    refers = {
+        "country": [], "city": ["country"], "supplier": ["city"], "category": [], "product": ["supplier", "category"],
+        "warehouse": ["city"], "customer": ["city"], "order": ["customer", "warehouse"], "item": ["order", "product"],
+        "shipment": ["order"], "invoice": ["order"], "payment": ["invoice"],
+    }  # fmt: skip
+    numbers = np.arange(1, 60)
+    tables = {
+        name: pa.table({"id": numbers} | {f"{other}_id": numbers[::-1] for other in others})
+        for name, others in refers.items()
+    }
+    rules = [f"{name}.{other}_id in {other}.id" for name, others in refers.items() for other in others]
+    hf.Rulebook.create(tmp_path / "b", tables, key=dict.fromkeys(tables, "id"), rules=rules).close()
+    with serving(tmp_path / "b") as (address, _):
+        page = browser.new_page(viewport={"width": 1280, "height": 900})
+        page.goto(f"{address}graph")
+        boxes = [box.bounding_box() for box in page.locator("svg.graph .table rect").all()]
+        assert len(boxes) == 12 and page.locator("svg.graph .reference").count() == len(rules)
+        for number, a in enumerate(boxes):
+            for b in boxes[:number]:
+                beside = a["x"] + a["width"] <= b["x"] or b["x"] + b["width"] <= a["x"]
+                assert beside or a["y"] + a["height"] <= b["y"] or b["y"] + b["height"] <= a["y"]
+        shot(page, "twelve")
+        page.close()
 
 
 def test_accepting_a_rule_and_live_updates(browser, tmp_path):

@@ -366,8 +366,13 @@ def test_violations_weaken_and_improve_a_rule(book):
     book.apply(hf.Change(deletes=pa.table({"id": [6]})))
     book.apply(hf.Change(deletes=pa.table({"id": [5]})))
     history = History(book)
-    mine = [e.what for e in history.events(hf.parse(RULE).id) if e.by and "violations" in e.by]
-    assert mine == ["broken", "weakened", "improved", "recovered"]
+    mine = [(e.what, e.by) for e in history.events(hf.parse(RULE).id) if e.by and "now" in e.by]
+    assert mine == [
+        ("broken", "1 pair of rows added, 0 removed, 1 now"),
+        ("weakened", "2 pairs of rows added, 0 removed, 3 now"),
+        ("improved", "0 pairs of rows added, 2 removed, 1 now"),
+        ("recovered", "0 pairs of rows added, 1 removed, 0 now"),
+    ]
     assert [(p.version, p.violations) for p in history.trend(RULE)] == [(0, 0), (1, 2), (2, 6), (3, 2), (4, 0)]
     assert history.trend(RULE)[1].error == pytest.approx(2 / 20)
     assert history.stability(RULE) == (2 / 5, 1)

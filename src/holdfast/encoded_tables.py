@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,6 +14,7 @@ from holdfast.discovery.width import require_narrow
 from holdfast.executors.executor import Cancelled
 from holdfast.ranking.foreign_keys import MAX_MISSING, ForeignKey
 from holdfast.ranking.foreign_keys import foreign_keys as suggestions
+from holdfast.ranking.in_words import SectionLine, TableSections, references_in_words, sections_of
 from holdfast.ranking.most import DEFAULT_MOST
 from holdfast.ranking.rank import WORTH_READING, Ranked, rank
 from holdfast.ranking.table_view import TableView
@@ -108,6 +109,23 @@ class EncodedTables:
         details = (detail for block in rules.blocks if block.errors is not None for detail in block.with_details())
         nearly = {rule for rule, _, error, _ in details if error}  # a sample does not tell their errors
         return [r for r in ranked if not r.error and r.rule in rules and r.rule not in nearly]
+
+    def in_words(
+        self, ranked: Sequence[Ranked], *, texts: bool = False
+    ) -> tuple[list[TableSections], list[SectionLine]]:
+        """What these rules say about each table, and what refers where. O(rows x columns)."""
+        label = dict.fromkeys(self.rows) if self.is_lone else {name: name for name in self.rows}
+        tables = [
+            sections_of(
+                name,
+                rows,
+                (one for one in ranked if one.kind != "ind" and one.table == label[name]),
+                is_sample=self.is_sample,
+                texts=texts,
+            )
+            for name, rows in self.rows.items()
+        ]
+        return tables, references_in_words(ranked, texts=texts)
 
     @property
     def likely_keys(self) -> list[ForeignKey]:

@@ -203,7 +203,10 @@ def _print_batch(record: Record, format: Format, safe_cells: bool) -> None:
         print(f"quarantined: {reason}")
     for alert in record["alerts"]:
         examples = "; ".join(" with ".join(map(str, pair)) for pair in alert["examples"][:_SHOWN])
-        print(f"[{alert['severity']}] {alert['rule']}: {alert['message']}{f': rows {examples}' if examples else ''}")
+        pairs = f": rows {examples}" if examples and not alert["groups"] else ""
+        print(f"[{alert['severity']}] {alert['rule']}: {alert['message']}{pairs}")
+        for group in alert["groups"]:
+            print(f"  {group}")
     for change, texts in record["rules"].items():
         if texts:
             more = "" if len(texts) <= _SHOWN else f", and {len(texts) - _SHOWN:,} more"

@@ -59,6 +59,7 @@ from holdfast.table.options import Choices
 _RULES_PER_STEP = 1024  # rules that are put into words between two looks at the clock
 _QUICK = "of fd, order and dc, only rules that are worth reading were looked for; --kind or --all: every rule"
 _MOST_KEY_COLUMNS = 3  # of keys that are searched for one screen
+_SHOWN_FIELDS = ("table", "kind", "text", "error", "score", "sentence")
 _WORDING_SHARE = 0.7  # of the time that is left; the rest is for printing
 
 
@@ -193,6 +194,7 @@ def _unfinished(rules: Profile) -> str | None:
 
 
 def _document(rules: Profile, names: list[str], nulls: str, records: list[Record], shown: list[Ranked]) -> Record:
+    tables, references = ([], []) if rules.data is None else rules.data.in_words(shown)
     document: Record = {
         "tables": names,
         "nulls": nulls,
@@ -205,17 +207,9 @@ def _document(rules: Profile, names: list[str], nulls: str, records: list[Record
         "counts": {kind: len(rules.of(kind)) for kind in KINDS if len(rules.of(kind))},
         "row_rules": rules.row_rules.texts(),
         "foreign_keys": [vars(key) | {"rule": str(key.rule)} for key in rules.foreign_keys],
-        "shown": [
-            {
-                "table": r.table,
-                "kind": r.kind,
-                "text": r.text,
-                "error": r.error,
-                "score": r.score,
-                "sentence": r.sentence,
-            }
-            for r in shown
-        ],
+        "shown": [{name: getattr(one, name) for name in _SHOWN_FIELDS} for one in shown],
+        "screen": [table.record() for table in tables],
+        "references": [line.record() for line in references],
         "rules": records,
     }
     return document | {"limits": list(rules.limits)}  # last: the fields above may add limits

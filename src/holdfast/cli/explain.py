@@ -14,6 +14,7 @@ from holdfast.cli.on_spark import session_of_book
 from holdfast.cli.options import Directory, Form, Master, Remote
 from holdfast.cli.output import Format, Record, as_json
 from holdfast.cli.progress import announce
+from holdfast.cli.results import print_groups
 from holdfast.cli.row_names import hides_names
 from holdfast.cli.terminal import Console, print_exact
 from holdfast.errors import HoldfastError, NotAvailable
@@ -22,6 +23,7 @@ from holdfast.report.facts import Shown, query_of, shown_violation
 from holdfast.rulebook import Rulebook
 from holdfast.rules.sentence import standing
 from holdfast.rules.wording import counted
+from holdfast.violations.clashing_groups import ClashingGroups
 from holdfast.violations.look import Look, Violation
 from holdfast.workflow.decisions import Decisions, look_at
 from holdfast.workflow.masking import Mask
@@ -42,6 +44,9 @@ def explain_command(
     whole: Annotated[
         bool, typer.Option("--whole", help="Show all columns of the rows, not only those of the rule.")
     ] = False,
+    pairs: Annotated[
+        bool, typer.Option("--pairs", help="Of a key or dependency, show pairs of rows beside the groups that clash.")
+    ] = False,
     sql: Annotated[
         str | None, typer.Option(help="Print a query that finds the violations, in this SQL dialect.")
     ] = None,
@@ -51,7 +56,8 @@ def explain_command(
 ) -> None:
     """Explain why a rule is violated, or which rules a row violates.
 
-    Shows the violating rows side by side, the causes, and which rows to remove.
+    Shows the groups of rows that clash; of other rules the violating rows side by side, the causes, and which rows to
+    remove.
     """
     announce()
     if (rule is None) == (row is None):
@@ -73,7 +79,7 @@ def explain_command(
             print_exact(query_of(book, look, sql))
             return
         entry = Decisions.of(book).known(rule)
-        _explain_rule(look, None if entry is None else entry.filter, limit, mask, format, whole)
+        _explain_rule(look, None if entry is None else entry.filter, limit, mask, format, whole=whole, pairs=pairs)
 
 
 def _explain_on_spark(book: Any, rule: str | None, limit: int, mask: Mask, format: Format) -> None:
@@ -106,24 +112,36 @@ def _row_id(book: Rulebook, text: str, table: str, mask: Mask) -> int:
     return book.row_named(text, table)
 
 
-def _explain_rule(look: Look, where: str | None, limit: int, mask: Mask, format: Format, whole: bool) -> None:
-    explanation, violations = look.explain(limit), look.page(0, limit)
+def _explain_rule(
+    look: Look, where: str | None, limit: int, mask: Mask, format: Format, *, whole: bool, pairs: bool
+) -> None:
+    groups = None if mask.hides_any(look.table) else look.groups(limit)
     if format is Format.JSON:
-        causes = [
-            {"rows": [mask.name(look.table, r) for r in rows], "pairs": pairs, "exact": exact}
-            | {"remove": [mask.name(look.table, r) for r in remove]}
-            for rows, pairs, remove, exact in explanation.causes
-        ]
-        document = {"rule": explanation.rule, "count": look.count, "error": look.error}
-        document |= {"looked_at": explanation.looked_at, "causes": causes}
-        print(as_json(document | {"violations": [_record(v, look.table, mask) for v in violations]}))
+        print(as_json(_document(look, limit, mask, groups)))
         return
     console = Console()
     console.print(standing(look.item.rule, look.count, where=where), highlight=False, markup=False)
-    if not mask.hides_names(look.table) and look.count:
-        console.print(explanation.summary(), highlight=False, markup=False)
-    for violation in violations:
+    if groups is not None and groups.count:
+        print_groups(console, "", groups)
+    elif not mask.hides_names(look.table) and look.count:
+        console.print(look.explain(limit).summary(), highlight=False, markup=False)
+    for violation in look.page(0, limit) if pairs or groups is None else ():
         _print(console, shown_violation(look.item.rule, look.table, violation, mask), whole)
+    if groups is not None and groups.count and not pairs:
+        console.print("  --pairs shows the rows side by side", highlight=False)
+
+
+def _document(look: Look, limit: int, mask: Mask, groups: ClashingGroups | None) -> Record:
+    explanation = look.explain(limit)
+    causes = [
+        {"rows": [mask.name(look.table, r) for r in rows], "pairs": pairs, "exact": exact}
+        | {"remove": [mask.name(look.table, r) for r in remove]}
+        for rows, pairs, remove, exact in explanation.causes
+    ]
+    document = {"rule": explanation.rule, "count": look.count, "error": look.error}
+    document |= {"looked_at": explanation.looked_at, "causes": causes}
+    document |= {"groups": None if groups is None else [group.record() for group in groups.groups]}
+    return document | {"violations": [_record(v, look.table, mask) for v in look.page(0, limit)]}
 
 
 def _explain_row(book: Rulebook, row: int, table: str, limit: int, mask: Mask, format: Format, whole: bool) -> None:

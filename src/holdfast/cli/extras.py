@@ -7,4 +7,5 @@ EXTRAS = {
     "ui": ("fastapi", "uvicorn", "jinja2", "altair", "vl_convert"),
     "alerts": ("apprise",),
     "cloud": ("fsspec",),
+    "excel": ("openpyxl",),
 }

@@ -41,7 +41,7 @@ NullValues = Annotated[
     typer.Option(
         "--null-values",
         help="A text that means an empty cell, in every column. Repeatable.",
-        show_default="NA, N/A, NULL, null, None, nan, -, ? where they are no values",
+        show_default="NA, N/A, n/a, #N/A, NULL, Null, null, None, nan, -, ? where they are no values",
     ),
 ]
 Nulls = Annotated[

@@ -42,7 +42,7 @@ def _print_tables(results: list[RuleResult], pairs: bool) -> None:
     print_table(console, "rules", [r.record() for r in results], ["rule", "count", "error"])
     for r in results:
         if r.groups is not None and r.groups.groups and not pairs:
-            _print_groups(console, r.rule, r.groups)
+            print_groups(console, f"{r.rule}: ", r.groups)
         elif r.pairs:
             rows = [{side: str(name) for side, name in _sides(pair).items()} for pair in r.pairs]
             print_table(
@@ -50,12 +50,13 @@ def _print_tables(results: list[RuleResult], pairs: bool) -> None:
             )
 
 
-def _print_groups(console: Console, rule: str, found: ClashingGroups) -> None:
+def print_groups(console: Console, about: str, found: ClashingGroups) -> None:
     """Prints a line for each group of rows that clash."""
     what = f"{counted(found.count, 'group')} of rows clash, {counted(found.rows, 'row')} in all"
     shown = len(found.groups)
     first = f"; the largest {counted(shown, 'group')}" if shown < found.count else ""
-    console.print(f"{rule}: {what}{first}", highlight=False, markup=False, soft_wrap=True)
+    first += f"; fewest rows to change or remove: {found.fewest:,}"
+    console.print(f"{about}{what}{first}", highlight=False, markup=False, soft_wrap=True)
     for group in found.groups:
         console.print(f"  {group}", highlight=False, markup=False, soft_wrap=True)
 

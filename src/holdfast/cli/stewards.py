@@ -13,7 +13,6 @@ from holdfast.cli.options import Directory, Form, SafeCells
 from holdfast.cli.output import Format, Record, print_records
 from holdfast.cli.records import every_record
 from holdfast.errors import HoldfastError, RuleError, StoreError, shown
-from holdfast.ranking.most import DEFAULT_MOST
 from holdfast.report.facts import Line, lines_of
 from holdfast.rulebook import Rulebook
 from holdfast.rules.bind import forms
@@ -28,6 +27,7 @@ from holdfast.workflow.baseline import Baseline
 from holdfast.workflow.decisions import ACCEPTED, REJECTED, RETIRED, SUGGESTED, Decisions, adopt, deciding, found_as
 from holdfast.workflow.history import History
 from holdfast.workflow.masking import Mask
+from holdfast.workflow.suggestions import best_survivors, refresh_suggestions
 
 FOUND = "found"  # the status of rules without a decision
 STATUS = (ACCEPTED, SUGGESTED, REJECTED, RETIRED, FOUND)
@@ -42,7 +42,8 @@ def rules_command(
         list[str],
         typer.Argument(
             help="`DIR` lists the rules. `accept DIR RULE...`, `reject`, `retire` decide about rules, by id or text. "
-            "`baseline DIR [RULE...]` records the current violations as known. `suggest DIR` suggests found rules. "
+            "`baseline DIR [RULE...]` records the current violations as known. `suggest DIR` suggests found rules, "
+            "ranks suggestions by what they survived, and withdraws those that do not hold any more. "
             "`mask DIR COLUMN...` hides the values of columns, `unmask` shows them again.",
             metavar="[accept|reject|retire|baseline|suggest|mask|unmask] DIR [RULE|COLUMN...]",
             show_default=False,
@@ -92,8 +93,10 @@ def _decide(action: str, directory: Path, rules: list[str], fields: Record) -> N
             return
         if action == "suggest":
             with deciding(book) as decisions:
-                suggested = decisions.suggest(book.best(), book.discovery_nulls)
-            print(f"{counted(len(suggested), 'rule')} suggested")
+                new, withdrawn = refresh_suggestions(decisions, book, best_survivors(book))
+            print(f"{counted(len(new), 'rule')} suggested")
+            for rule in withdrawn:
+                print(f"withdrawn, because it does not hold any more: {rule}")
             return
         if not rules:
             raise HoldfastError(f"say which rules to {action}: by id or text")
@@ -153,10 +156,11 @@ def _list(
         if version is not None:
             records = [_entry_record(book, entry) for entry in book.entries]
         decided = {entry.value.id for entry in book.entries} if version is not None else Decisions.of(book).rule_ids
-        best = every_record(found) if every else [ranked.record() for ranked in book.best(DEFAULT_MOST)]
+        survivors = [] if every else best_survivors(book)
+        best = every_record(found) if every else [one.record() | {"survived": one.survived} for one in survivors]
         records += [
             {"id": r["id"], "kind": r["kind"], "rule": r["text"], "status": FOUND, "nulls": book.discovery_nulls}
-            | {"sentence": r["sentence"], "error": r["error"]}
+            | {"sentence": r["sentence"], "error": r["error"], "survived": r.get("survived", "")}
             for r in best
             if r["id"] not in decided
         ]
@@ -175,9 +179,11 @@ def _list(
         "violations",
         "known",
         "sentence",
+        "survived",
     ]
     if format is Format.TABLE:
         columns = ["id", "status", "violations", "rule", "sentence"]
+        columns += ["survived"] if any(record.get("survived") for record in chosen) else []
         chosen = [record | {"violations": _violations(record)} for record in chosen]
     print_records("rules", chosen, columns, format, safe_cells)
 

@@ -47,6 +47,7 @@ class Ranked:
     error: float = 0.0
     support: int | None = None
     reasons: tuple[str, ...] = ()
+    survived: str = ""  # what a rulebook knows: `held through 51 batches`
 
     @property
     def id(self) -> str:

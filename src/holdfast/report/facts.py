@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from holdfast.errors import HoldfastError, RuleError
+from holdfast.ranking.foreign_keys import best_targets
+from holdfast.ranking.in_words import SectionLine, TableSections
 from holdfast.ranking.most import DEFAULT_MOST
-from holdfast.ranking.rank import Ranked
+from holdfast.ranking.rank import LIKELY_KEY, Ranked
 from holdfast.rulebook import Rulebook
 from holdfast.rules.bind import forms, require_fits
 from holdfast.rules.grammar import parse
 from holdfast.rules.rule import KINDS, Ind, Rule
 from holdfast.rules.rulefile import RuleEntry
 from holdfast.rules.ruleset import RuleSet
-from holdfast.rules.sentence import clash, sentence, standing
+from holdfast.rules.sentence import clash, sentence, standing, unordered, violations_in_words
 from holdfast.rules.sql import violations_sql
 from holdfast.violations.look import Look, Violation
 from holdfast.workflow.baseline import Baseline
 from holdfast.workflow.decisions import ACCEPTED, SUGGESTED, Decisions, look_at
 from holdfast.workflow.history import Event, History, Point
 from holdfast.workflow.masking import Mask
+from holdfast.workflow.suggestions import best_survivors
 
 Record = dict[str, Any]
 KIND_NAMES = {
@@ -30,7 +34,7 @@ KIND_NAMES = {
     "order": "Order dependencies",
     "dc": "Denial constraints",
 }
-_MAX_WORST, _MAX_EXAMPLES, _MAX_TRENDS, _MAX_EVENTS = 10, 3, 6, 40
+_MAX_WORST, _MAX_EXAMPLES, _MAX_EVENTS = 10, 3, 40
 _MAX_GROUPS = 5  # of rows that clash, for a rule
 FOUND = "found"  # and nobody has decided about it
 _MISFIT = "It does not fit"
@@ -55,6 +59,7 @@ class Line:
     error: float = 0.0
     score: float | None = None
     reasons: tuple[str, ...] = ()
+    survived: str = ""  # `held through 51 batches`
 
 
 @dataclass(frozen=True)
@@ -105,6 +110,8 @@ class Facts:
     timeline: tuple[Record, ...] = ()
     trends: dict[str, list[Point]] = field(default_factory=dict)
     events: tuple[Event, ...] = ()
+    said: tuple[TableSections, ...] = ()  # what is worth reading about each table
+    references: tuple[SectionLine, ...] = ()
 
     @property
     def by_kind(self) -> list[tuple[str, list[Line]]]:
@@ -122,6 +129,12 @@ class Facts:
     def violations(self) -> int:
         return sum(line.violations or 0 for line in self.lines if line.status == ACCEPTED)
 
+    @property
+    def disagreeing(self) -> int:
+        """The violations of accepted rules, a pair of rows that disagree once."""
+        accepted = [line for line in self.lines if line.status == ACCEPTED and line.violations]
+        return sum(unordered(parse(line.rule), line.violations or 0) for line in accepted)
+
 
 def facts_of(book: Rulebook, name: str, most: int = DEFAULT_MOST) -> Facts:
     """The content of a report about a rulebook. O(rows) for each suggestion that nearly holds and each worst rule."""
@@ -130,12 +143,11 @@ def facts_of(book: Rulebook, name: str, most: int = DEFAULT_MOST) -> Facts:
     decided = lines_of(book)
     decided_ids = Decisions.of(book).rule_ids
     lines = [line for line in decided if line.status in (ACCEPTED, SUGGESTED)]
-    lines += [
-        line_of_ranked(ranked, book.discovery_nulls) for ranked in book.best(most) if ranked.id not in decided_ids
-    ]
+    best = best_survivors(book, most)
+    lines += [line_of_ranked(ranked, book.discovery_nulls) for ranked in best if ranked.id not in decided_ids]
+    said, references = book.encoded.in_words(best)
     lines = [_counted(book, line, found) for line in lines]
     violated = sorted((line for line in lines if line.violations), key=_worst_first)
-    trending = [line for line in violated if line.status == ACCEPTED][:_MAX_TRENDS]
     return Facts(
         name=name,
         version=book.version,
@@ -145,9 +157,34 @@ def facts_of(book: Rulebook, name: str, most: int = DEFAULT_MOST) -> Facts:
         counts={kind: len(found.of(kind)) for kind in KINDS if len(found.of(kind))},
         worst=tuple(_worst(book, line, mask) for line in violated[:_MAX_WORST]),
         timeline=tuple(history.counts()),
-        trends={line.rule: history.trend(line.id) for line in trending},
+        trends=trends_of(book, lines),
         events=tuple(history.events()[-_MAX_EVENTS:][::-1]),
+        said=tuple(said),
+        references=tuple(references),
     )
+
+
+def trends_of(book: Rulebook, lines: Iterable[Line]) -> dict[str, list[Point]]:
+    """How the violations of accepted rules changed with the versions, in pairs or rows: of the rules that ever had
+    some, those with most violations now first."""
+    accepted = sorted(
+        (line for line in lines if line.status == ACCEPTED and line.violations is not None), key=_worst_first
+    )
+    history, trends = History(book), {}
+    for line in accepted:
+        points = history.trend(line.id)
+        if any(point.violations for point in points):
+            rule = parse(line.rule)
+            trends[line.rule] = [replace(p, violations=unordered(rule, p.violations)) for p in points]
+    return trends
+
+
+def amount(line: Line) -> str:
+    """The violations of a rule in people's units: `3 pairs`, `2 rows`."""
+    if line.violations is None:
+        return "–"
+    words = violations_in_words(parse(line.rule), line.violations)
+    return words.removesuffix(" of rows") if line.violations else "none"
 
 
 def lines_of(book: Rulebook) -> list[Line]:
@@ -197,6 +234,7 @@ def line_of_ranked(ranked: Ranked, nulls: str) -> Line:
         error=ranked.error,
         score=ranked.score,
         reasons=ranked.reasons,
+        survived=ranked.survived,
     )
 
 
@@ -285,20 +323,19 @@ def text_of(value: object) -> str:
     return str(value)
 
 
-def references_of(book: Rulebook, least: float = 0.3) -> list[tuple[Ind, str]]:
-    """Inclusions between tables with their status: accepted, suggested, or found and likely a foreign key."""
-    entries = [(entry.value, entry.status) for entry in Decisions.of(book).entries]
-    decided = {rule: status for rule, status in entries if isinstance(rule, Ind)}
-    tables = set(book.schemas)
-    references: dict[Ind, str] = {
+def references_of(book: Rulebook) -> list[tuple[Ind, str]]:
+    """Inclusions between tables with their status: accepted, suggested, or found and likely a foreign key. Of found
+    ones, one for each left side that has no other."""
+    decided = {e.value: e.status for e in Decisions.of(book).entries if isinstance(e.value, Ind)}
+    shown = {
         rule: status
         for rule, status in decided.items()
-        if status in (ACCEPTED, SUGGESTED) and {rule.left_table, rule.right_table} <= tables
+        if status in (ACCEPTED, SUGGESTED) and {rule.left_table, rule.right_table} <= {*book.schemas}
     }
-    if len(book.schemas) > 1:
-        likely = [key for key in book.encoded.likely_keys if key.score >= least and key.rule not in decided]
-        references |= {key.rule: "found" for key in likely}
-    return list(references.items())
+    lefts = {(rule.left_table, rule.left) for rule in shown}
+    keys = [key for key in book.encoded.likely_keys if key.score >= LIKELY_KEY and not key.missing]
+    likely = (key.rule for key in best_targets(keys) if key.rule not in decided)
+    return [*shown.items(), *((rule, FOUND) for rule in likely if (rule.left_table, rule.left) not in lefts)]
 
 
 def require_ui(what: str) -> None:

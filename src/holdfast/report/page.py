@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from importlib.resources import files
 from typing import Any
+from urllib.parse import quote
 
-from holdfast.report.charts import rules_chart, trends_chart, violations_chart
-from holdfast.report.facts import KIND_NAMES, Facts, facts_of, references_of, require_ui
+from holdfast.report.charts import overview_charts, trends_chart
+from holdfast.report.facts import KIND_NAMES, Facts, amount, facts_of, references_of, require_ui
 from holdfast.report.graph import graph_svg
 from holdfast.rulebook import Rulebook
 from holdfast.rules.wording import counted, percent
+
+_MAX_TRENDS = 6
 
 
 def environment(*packages: str) -> Any:
@@ -19,7 +22,8 @@ def environment(*packages: str) -> Any:
     loaders = [PackageLoader(package) for package in ("holdfast.report", *packages)]
     templates = Environment(loader=ChoiceLoader(loaders), autoescape=True, undefined=StrictUndefined, trim_blocks=True)
     templates.filters |= {"percent": percent, "number": lambda n: "" if n is None else f"{n:,}"}
-    templates.globals |= {"counted": counted, "kind_names": KIND_NAMES}
+    templates.filters["url"] = lambda text: quote(str(text), safe="")
+    templates.globals |= {"counted": counted, "kind_names": KIND_NAMES, "amount": amount}
     return templates
 
 
@@ -37,13 +41,10 @@ def style() -> str:
 
 
 def _charts(facts: Facts) -> list[tuple[str, str]]:
-    charts = []
-    if len(facts.timeline) > 1:
-        charts.append(("Violations of accepted rules", violations_chart(facts.timeline)))
-        if any(r["rules_added"] or r["rules_removed"] for r in facts.timeline[1:]):
-            charts.append(("Found rules, added and removed", rules_chart(facts.timeline[1:])))
-    if any(len(points) > 1 for points in facts.trends.values()):
-        charts.append(("Error of the most violated rules", trends_chart(facts.trends)))
+    charts = overview_charts(facts.timeline, facts.trends)
+    most_violated = dict(list(facts.trends.items())[:_MAX_TRENDS])
+    if any(len(points) > 1 for points in most_violated.values()):
+        charts.append(("Error of the most violated rules", trends_chart(most_violated)))
     return charts
 
 

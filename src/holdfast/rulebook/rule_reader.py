@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -135,14 +135,18 @@ class RuleReader(RulebookReader):
         """The violating pairs (t, s) of a rule as it is written, by t then s; rows (t) for rules about single rows."""
         return pa.concat_tables(self.violation_parts(rule, limit))
 
-    def violating_groups(self, rule: str | Rule, limit: int | None = None) -> ClashingGroups | None:
+    def violating_groups(
+        self, rule: str | Rule, limit: int | None = None, newcomers: Sequence[int] | None = None
+    ) -> ClashingGroups | None:
         """The violations of a key or an FD as groups of rows that agree on its left side, the largest group first; None
-        for other rules. O(rows)."""
+        for other rules. `newcomers`: only groups with one of the rows that have these ids, and they are named first.
+        O(rows)."""
         engine = self._ready()
         asked = engine.names.find(rule)
         item = engine.names.checked[asked.number]
         rows = engine.state.rows[table_of(item.rule, self.schemas)]
-        return clashing_groups(item, rows, engine.state.dictionary, limit)
+        among = None if newcomers is None else np.array(newcomers, np.int64)
+        return clashing_groups(item, rows, engine.state.dictionary, limit, among)
 
     def violation_parts(self, rule: str | Rule, limit: int | None = None) -> Iterator[pa.Table]:
         """The same in parts: for more violations than fit into memory."""

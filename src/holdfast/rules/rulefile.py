@@ -5,7 +5,7 @@ Comments, order and layout survive a rewrite. `make schema` publishes the JSON S
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from io import StringIO
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -18,7 +18,7 @@ from holdfast.rules.grammar import parse, parse_filter
 from holdfast.rules.nulls import Nulls
 from holdfast.rules.predicate import Predicate
 from holdfast.rules.rule import Dc, Fd, Ind, Key, Order, Rule
-from holdfast.rules.yaml_document import document_of, round_trip
+from holdfast.rules.yaml_document import document_of, entry_place, field_place, has_comment, round_trip
 from holdfast.table.schema import unknown_name
 from holdfast.whole_file import replace_whole
 
@@ -222,6 +222,25 @@ class RuleFile:
         self.entries[index] = entry
         self._index_entries()
 
+    def remove(self, id_or_text: str) -> None:
+        """Takes a rule out of the file."""
+        index = self._index(id_or_text)
+        del self._document["rules"][index]
+        del self.entries[index]
+        self._index_entries()
+
+    def arrange(self, ids: Sequence[str]) -> None:
+        """Puts these rules in this order, in the places that they have now; all others stay where they are."""
+        records, entries = self._document["rules"], dict(zip((e.id for e in self.entries), self.entries, strict=True))
+        places = [self._index(id_) for id_ in ids]
+        by_id = {id_: records[place] for id_, place in zip(ids, places, strict=True)}
+        for place, id_ in zip(sorted(places), ids, strict=True):
+            records[place], self.entries[place] = by_id[id_], entries[id_]
+
+    def has_comment(self, id_or_text: str) -> bool:
+        """Whether somebody wrote a comment in or beside a rule."""
+        return has_comment(self._document, "rules", self._index(id_or_text))
+
     def _index(self, id_or_text: str) -> int:
         for i, entry in enumerate(self.entries):
             if id_or_text in (entry.id, entry.rule, str(entry.value)):
@@ -230,7 +249,7 @@ class RuleFile:
 
     def place_of(self, id_or_text: str) -> str:
         """The location of a rule: `rules.yml, line 12`."""
-        return _entry_place(self._document, self._index(id_or_text), self._place)
+        return entry_place(self._document, self._index(id_or_text), self._place)
 
     def text(self) -> str:
         """The file as YAML text."""
@@ -248,7 +267,7 @@ def _entries(document: Any, place: str) -> list[RuleEntry]:
     first: dict[str, int] = {}
     for i, entry in enumerate(entries):
         if first.setdefault(entry.id, i) != i:
-            raise RuleError(f"{_entry_place(document, i, place)}: the id {shown(entry.id)} is used twice")
+            raise RuleError(f"{entry_place(document, i, place)}: the id {shown(entry.id)} is used twice")
     return entries
 
 
@@ -257,18 +276,18 @@ def _validated(document: Any, place: str) -> RuleFileModel:
         raise RuleError(f"{place}: a rule file is a mapping with `version` and `rules`")
     records = document.get("rules")
     if not isinstance(records, list | None):
-        raise RuleError(f"{_field_place(document, 'rules', place)}: `rules` is a list")
+        raise RuleError(f"{field_place(document, 'rules', place)}: `rules` is a list")
     entries = []
     for i, record in enumerate(records or []):
         try:
             entries.append(_entry(record))
         except HoldfastError as error:
-            raise RuleError(f"{_entry_place(document, i, place)}: {_in_one_line(error)}") from None
+            raise RuleError(f"{entry_place(document, i, place)}: {_in_one_line(error)}") from None
     try:
         head = RuleFileModel.model_validate({**document, "rules": []})
     except ValidationError as error:
         field = error.errors()[0]["loc"][0]
-        raise RuleError(f"{_field_place(document, field, place)}: {_problem(error, RuleFileModel)}") from None
+        raise RuleError(f"{field_place(document, field, place)}: {_problem(error, RuleFileModel)}") from None
     return head.model_copy(update={"rules": entries})
 
 
@@ -298,22 +317,6 @@ def _problem(error: ValidationError, model: type[BaseModel]) -> str:
 
 def _in_one_line(error: HoldfastError) -> str:
     return error.in_one_line if isinstance(error, ParseError) else str(error)
-
-
-def _entry_place(document: Any, index: int, place: str) -> str:
-    """`rules.yml, line 12`; for a rule added since the file was read, its number."""
-    marks = getattr(document.get("rules"), "lc", None)
-    if marks is None or index not in (marks.data or {}):
-        return f"{place}, rule {index + 1}"
-    return f"{place}, line {marks.item(index)[0] + 1}"
-
-
-def _field_place(document: Any, field: Any, place: str) -> str:
-    """The location of a top-level field: `rules.yml, line 1`."""
-    marks = getattr(document, "lc", None)
-    if marks is None or field not in (marks.data or {}):
-        return place
-    return f"{place}, line {marks.key(field)[0] + 1}"
 
 
 def json_schema() -> dict[str, Any]:

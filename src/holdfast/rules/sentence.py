@@ -71,11 +71,18 @@ def standing(rule: Rule, count: int, rank: Rank = by_name, where: str | None = N
 
 
 def violations_in_words(rule: Rule, count: int) -> str:
-    """`3 rows` or `2 pairs of rows`. The two ordered pairs of a symmetric rule count as one pair."""
+    """`3 rows` or `2 pairs of rows`."""
     if isinstance(rule, Ind) or (isinstance(rule, Dc) and rule.is_one_row):
         return counted(count, "row")
+    return f"{counted(unordered(rule, count), 'pair')} of rows"
+
+
+def unordered(rule: Rule, count: int) -> int:
+    """How many pairs, or rows, so many violations are. The two ordered pairs of a symmetric rule are one pair."""
+    if isinstance(rule, Ind):
+        return count
     dc = as_dc(rule)
-    return f"{counted(count // 2 if dc.predicates == dc.mirrored() else count, 'pair')} of rows"
+    return count if dc.is_one_row or dc.predicates != dc.mirrored() else count // 2
 
 
 def clash(

@@ -55,6 +55,41 @@ def document_of(text: str, place: str) -> Any:
         raise RuleError(f"{place}: it cannot be read as YAML: {_in_one_line(str(error))}") from None
 
 
+def entry_place(document: Any, index: int, place: str) -> str:
+    """`rules.yml, line 12`; for a rule added since the file was read, its number."""
+    marks = getattr(document.get("rules"), "lc", None)
+    if marks is None or index not in (marks.data or {}):
+        return f"{place}, rule {index + 1}"
+    return f"{place}, line {marks.item(index)[0] + 1}"
+
+
+def field_place(document: Any, field: Any, place: str) -> str:
+    """The location of a top-level field: `rules.yml, line 1`."""
+    marks = getattr(document, "lc", None)
+    if marks is None or field not in (marks.data or {}):
+        return place
+    return f"{place}, line {marks.key(field)[0] + 1}"
+
+
+def has_comment(document: Any, name: str, index: int) -> bool:
+    """Whether there is a comment in or beside an item of the list `name`. One above it belongs to the item before, or
+    to the list."""
+    items = document[name]
+    beside = [items[index], items[index - 1] if index else document]
+    return any(map(_is_commented, beside)) or (not index and _has_own_comment(items))
+
+
+def _is_commented(item: Any) -> bool:
+    """Whether a mapping, or a part of it other than a list of mappings, has a comment."""
+    parts = item.values() if isinstance(item, dict) else ()
+    return _has_own_comment(item) or any(_has_own_comment(part) for part in parts)
+
+
+def _has_own_comment(item: Any) -> bool:
+    notes = getattr(item, "ca", None)
+    return notes is not None and bool(notes.comment or notes.items or notes.end)
+
+
 def round_trip() -> YAML:
     """A reader and writer that preserves comments, order and layout.
 

@@ -20,7 +20,7 @@ from holdfast.errors import HoldfastError, shown
 from holdfast.table.kind import Kind
 from holdfast.table.parse import infer_column
 
-DEFAULT_NULLS = ("NA", "N/A", "NULL", "null", "None", "nan", "-", "?")
+DEFAULT_NULLS = ("NA", "N/A", "n/a", "#N/A", "NULL", "Null", "null", "None", "nan", "-", "?")
 COMMA, GROUPED = "1.234,5", "1,234.5"  # ways to write a number
 _COMMA = re.compile(r"-?([0-9]{1,3}(\.[0-9]{3})+|[0-9]+)(,[0-9]+)?")
 _GROUPED = re.compile(r"-?([0-9]{1,3}(,[0-9]{3})+|[0-9]+)(\.[0-9]+)?")
@@ -43,7 +43,8 @@ class CellForm:
     """The form of a column's cells.
 
     `nulls`: texts that mean an empty cell. `date`: the order of day, month and year, `%d.%m.%Y`; a time may follow.
-    `number`: a decimal comma, or groups of three digits.
+    `number`: a decimal comma, or groups of three digits. `unclear`: the orders of day and month in which all cells are
+    dates, if there are several; such cells stay text.
 
     >>> CellForm(("NA",), "%d.%m.%Y").plain(pa.chunked_array([["1.12.2020", "NA", "3.1.2021 8:05"]])).to_pylist()
     ['2020-12-01', None, '2021-01-03T08:05:00']
@@ -52,6 +53,7 @@ class CellForm:
     nulls: tuple[str, ...] = ()
     date: str | None = None
     number: str | None = None
+    unclear: tuple[str, ...] = ()
 
     def plain(self, strings: pa.ChunkedArray) -> pa.ChunkedArray:
         """The cells in plain form. A cell that does not have the form stays as it is."""
@@ -84,14 +86,17 @@ class CellForm:
         parts = [f"dates as {written_date(self.date)}"] if self.date else []
         parts += [f"numbers as {self.number}"] if self.number else []
         parts += [f"{', '.join(map(shown, self.nulls))} as empty"] if self.nulls else []
+        orders = " or ".join(map(written_date, self.unclear))
+        parts += [f"dates that may be {orders} as text (--date-format says which)"] if self.unclear else []
         return " and ".join(parts)
 
     def to_json(self) -> dict[str, Any]:
-        return {"nulls": list(self.nulls), "date": self.date, "number": self.number}
+        form = {"nulls": list(self.nulls), "date": self.date, "number": self.number}
+        return form | ({"unclear": list(self.unclear)} if self.unclear else {})
 
     @classmethod
     def from_json(cls, record: dict[str, Any]) -> CellForm:
-        return cls(tuple(record["nulls"]), record["date"], record["number"])
+        return cls(tuple(record["nulls"]), record["date"], record["number"], tuple(record.get("unclear", ())))
 
 
 def in_plain_form(table: pa.Table, forms: Mapping[str, CellForm]) -> pa.Table:
@@ -162,10 +167,10 @@ class FormFinder:
             plain = [text for text in form.plain_texts(rest) if text is not None]
             if plain and infer_column("", pa.chunked_array([plain])).kind is not Kind.TEXT:
                 return form
-        if self.nulls is not None:
-            return CellForm(tuple(present)) if present else None
-        odd = tuple(text for text in present if _stands_out(text, rest, strings))
-        return CellForm(odd) if odd else None
+        orders = _dates(rest) if self.date is None and rest else []
+        unclear = tuple(orders) if len(orders) > 1 else ()
+        odd = tuple(text for text in present if self.nulls is not None or unclear or _stands_out(text, rest, strings))
+        return CellForm(odd, unclear=unclear) if odd or unclear else None
 
     def _candidates(self, present: tuple[str, ...], rest: Sequence[str]) -> Iterator[CellForm]:
         if present:
@@ -173,7 +178,8 @@ class FormFinder:
         if self.date is not None:
             yield CellForm(present, self.date)
         yield from (CellForm(present, number=number) for number in _numbers(rest))
-        yield from (CellForm(present, date) for date in ([] if self.date else _dates(rest)))
+        dates = [] if self.date else _dates(rest)
+        yield from (CellForm(present, date) for date in dates if len(dates) == 1)
 
 
 def _may_be_formed(text: str) -> bool:
@@ -190,7 +196,7 @@ def _numbers(texts: Sequence[str]) -> list[str]:
 
 
 def _dates(texts: Sequence[str]) -> list[str]:
-    """The order of day, month and year in which all texts are dates; none if there are two."""
+    """The orders of day, month and year in which all texts are dates."""
     found = []
     for separator in _SEPARATORS:
         for order in _ORDERS:
@@ -198,7 +204,7 @@ def _dates(texts: Sequence[str]) -> list[str]:
             if all(_is_date(pattern.fullmatch(text)) for text in texts):
                 found.append(order.format(separator))
     european = [order for order in found if order.startswith("%d.")]  # nobody writes the month first with points
-    return european or (found if len(found) == 1 else [])
+    return european or found
 
 
 def form_like(number: str, strings: pa.ChunkedArray, nulls: tuple[str, ...] = ()) -> CellForm | None:

@@ -12,10 +12,11 @@ import pyarrow as pa
 
 from holdfast.errors import Location, ReadError, detail
 from holdfast.table.cell_forms import CellForm, FormFinder, form_like, in_plain_form
-from holdfast.table.databases import is_in_database, read_from_database
+from holdfast.table.databases import is_in_database, read_from_database, table_of
 from holdfast.table.file_places import STANDARD_INPUT, files_at, name_of, standard_input
 from holdfast.table.json_numbers import Rounded, rounded_numbers
 from holdfast.table.read_csv import read_csv
+from holdfast.table.read_excel import EXCEL_NAMES, read_excel
 from holdfast.table.read_json import as_lines, read_json
 from holdfast.table.read_parquet import read_parquet
 from holdfast.table.reading import ReadAs, Reading
@@ -27,6 +28,9 @@ def read_place(place: str, name: str | None, needed: Needed | None, reading: Rea
     """Reads a file, a directory of files, all files that fit a pattern, a table of a database, or standard input."""
     name = name or name_of(place)
     if is_in_database(place):
+        file, sheet = Path(place.rpartition("::")[0]), table_of(place)
+        if file.suffix.lower() in EXCEL_NAMES:
+            return _from_excel(file, name, reading, sheet)
         return Source(name, with_distinct_names(read_from_database(place), place), Location(place))
     if place == STANDARD_INPUT:
         with standard_input() as path:
@@ -59,6 +63,8 @@ def _read_path(path: Path, name: str, needed: Needed | None = None, reading: Rea
     suffix = unpacked_name(path).suffix.lower()
     if suffix in DELIMITERS or (suffix not in _READERS and path.suffix.lower() in PACKED):
         return _read_text(path, name, needed(name) if needed else None, reading)
+    if path.suffix.lower() in EXCEL_NAMES:
+        return _from_excel(path, name, reading)
     reader = _READERS.get(path.suffix.lower())
     if reader is None and not path.is_dir():
         raise ReadError(f"{path}: the name does not end in one of {', '.join(READ_SUFFIXES)}")
@@ -88,6 +94,18 @@ def _read_text(path: Path, name: str, only: Collection[str] | None, reading: Rea
     return Source(name, read_table.cells, Location(str(path)), textual=True, read_as=read_as, has_cells=True)
 
 
+def _from_excel(path: Path, name: str, reading: Reading | None, sheet: str | None = None) -> Source:
+    """Reads a sheet of a workbook as a text file with these cells would be read."""
+    if not path.is_file():
+        raise ReadError(f"{path}: there is no such file")
+    try:
+        table = with_distinct_names(read_excel(path, sheet), str(path))
+    except OSError as error:
+        raise ReadError(f"{path}: cannot be read: {detail(error)}") from error
+    read_as = None if reading is None else ReadAs()
+    return Source(name, table, Location(str(path)), textual=True, read_as=read_as, has_cells=True)
+
+
 def with_plain_cells(source: Source, reading: Reading, texts: Collection[str] = ()) -> Source:
     """The source of a text file with its cells in plain form, where a form is recognised; `texts`: columns that the
     user declared as text keep their numbers and dates as they are written."""
@@ -103,8 +121,11 @@ def with_plain_cells(source: Source, reading: Reading, texts: Collection[str] = 
             if form is None or (form.number is None and form.date is None):
                 nulls = () if form is None else form.nulls
                 found[name] = form_like(number, table.column(place), nulls) or form
+    dates = {form.date for form in found.values() if form is not None and form.date is not None}
     forms: dict[str, CellForm] = {}
     for name, form in found.items():
+        if form is not None and len(dates & {*form.unclear}) == 1 == len(dates):  # another column shows the order
+            form = CellForm(form.nulls, next(iter(dates)))
         if form is not None and name in texts:
             form = CellForm(form.nulls) if reading.null_values is not None else None
         if form is not None:
@@ -140,4 +161,4 @@ _READERS = {
     ".ipc": _read_feather,
     **dict.fromkeys(JSON_NAMES, read_json),
 }
-READ_SUFFIXES = (*DELIMITERS, *_READERS)
+READ_SUFFIXES = (*DELIMITERS, *_READERS, *EXCEL_NAMES)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from holdfast.arrays import Positions
+from holdfast.arrays import Flags, Positions
 from holdfast.indexes.rowtest import rows_that_satisfy
 from holdfast.rules.nulls import Nulls
 from holdfast.rules.rule import Fd, Key
@@ -73,17 +73,24 @@ class ClashingGroup:
 
 @dataclass(frozen=True)
 class ClashingGroups:
-    """The first groups of a rule's violations, the largest first. `count`: of all groups; `rows`: in all groups."""
+    """The first groups of a rule's violations, the largest first. `count`: of all groups; `rows`: in all groups;
+    `fewest`: how many of these must be changed or removed so that nothing clashes."""
 
     groups: tuple[ClashingGroup, ...]
     count: int
     rows: int
+    fewest: int
 
 
 def clashing_groups(
-    item: CheckedRule, rows: Rows, dictionary: TextDictionary, most: int | None = None
+    item: CheckedRule,
+    rows: Rows,
+    dictionary: TextDictionary,
+    most: int | None = None,
+    newcomers: Positions | None = None,
 ) -> ClashingGroups | None:
-    """The groups of the violations of a key or an FD; None for other rules. O(rows)."""
+    """The groups of the violations of a key or an FD; None for other rules. `newcomers`: only groups that have one of
+    these rows, which are named first. O(rows)."""
     if not isinstance(item.rule, Key | Fd):
         return None
     left = item.rule.columns if isinstance(item.rule, Key) else item.rule.left
@@ -94,10 +101,16 @@ def clashing_groups(
     codes, ids = codes[:, kept], ids[kept]
     group = groups(np.ascontiguousarray(codes[places]), np.arange(len(places))) if places else np.zeros(len(ids), int)
     bad = _clashing(group, None if right is None else codes[right], item.nulls)
+    is_new = np.isin(ids, newcomers if newcomers is not None else ids[:0])
+    if newcomers is not None:
+        bad = bad[np.isin(bad, group[is_new])]
     sizes = np.bincount(group, minlength=len(group))[bad] if len(bad) else np.zeros(0, int)
     chosen = bad[np.lexsort((bad, -sizes))][:most]
-    reader = _Reader(rows, dictionary, codes, ids, group, places, right)
-    return ClashingGroups(tuple(map(reader.read, chosen.tolist())), len(bad), int(sizes.sum()))
+    reader = _Reader(rows, dictionary, codes, ids, is_new, group, places, right)
+    kept_rows = _most_that_agree(group, None if right is None else codes[right], bad, item.nulls)
+    return ClashingGroups(
+        tuple(map(reader.read, chosen.tolist())), len(bad), int(sizes.sum()), int(sizes.sum()) - kept_rows
+    )
 
 
 def _that_count(
@@ -127,6 +140,22 @@ def _clashing(group: Positions, right: Codes | None, nulls: str) -> Positions:
     return np.unique(group[odd])
 
 
+def _most_that_agree(group: Positions, right: Codes | None, bad: Positions, nulls: str) -> int:
+    """How many rows of these groups can stay: in each, those of the commonest right value, or one row of a key."""
+    if right is None or not len(bad):
+        return len(bad)
+    is_bad = np.isin(group, bad)
+    of_bad, values = group[is_bad], right[is_bad]
+    order = np.lexsort((values, of_bad))
+    of_bad, values = of_bad[order], values[order]
+    starts = np.flatnonzero((np.diff(of_bad, prepend=-1) != 0) | (np.diff(values, prepend=values[0]) != 0))
+    counts = np.diff(starts, append=len(values))
+    if nulls == Nulls.DISTINCT:
+        counts[values[starts] == NULL] = 1
+    firsts = np.flatnonzero(np.diff(of_bad[starts], prepend=-1))
+    return int(np.maximum.reduceat(counts, firsts).sum())
+
+
 @dataclass(frozen=True)
 class _Reader:
     """Reads groups as values."""
@@ -135,6 +164,7 @@ class _Reader:
     dictionary: TextDictionary
     codes: Codes
     ids: Positions
+    is_new: Flags
     group: Positions
     left: Sequence[int]
     right: int | None
@@ -165,8 +195,9 @@ class _Reader:
         return decode_column(self.rows.schema.columns[column], self.codes[column, places], self.dictionary)
 
     def _clashing(self, value: object, places: Positions) -> Clashing:
-        """A value with its rows, the newest first."""
-        newest = self.ids[places][::-1][:_MOST_ROWS]
+        """A value with its rows, newcomers first, then the newest."""
+        order = np.lexsort((-self.ids[places], ~self.is_new[places]))
+        newest = self.ids[places[order[:_MOST_ROWS]]]
         names = names_of(newest, self.rows, self.dictionary).to_pylist()
         return Clashing(value, len(places), tuple(names), tuple(newest.tolist()))
 

@@ -22,6 +22,7 @@ from holdfast.web.models import (
     Size,
     Status,
     Summary,
+    TableModel,
     Text,
     Violations,
 )  # fmt: skip
@@ -53,8 +54,15 @@ def add_api(app: FastAPI, served: Application) -> None:
 
     @app.get("/api/rules/{rule_id}/history", responses=missing)
     def history(rule_id: RuleId) -> RuleHistory:
-        events, trend = snapshot.history_of(served.line(rule_id))
-        return RuleHistory(events=[event.record() for event in events], trend=[vars(point) for point in trend])
+        events, trend, survived = snapshot.history_of(served.line(rule_id))
+        points = [vars(point) for point in trend]
+        return RuleHistory(events=[event.record() for event in events], trend=points, survived=survived)
+
+    @app.get("/api/tables/{table}", responses=missing)
+    def table_page(table: str) -> TableModel:
+        """A table: what is worth reading about it, and what its columns contain."""
+        page = served.table(table)
+        return TableModel.model_validate({"key": page.key, "columns": page.columns, **page.said.record()})
 
     @app.get("/api/tables/{table}/rows", responses=missing)
     def named_row(table: str, key: Text) -> RowModel:
@@ -72,8 +80,8 @@ def add_api(app: FastAPI, served: Application) -> None:
     )
     def decide(rule_id: RuleId, decision: Decision) -> Decided:
         fields = decision.model_dump(exclude={"status"})
-        said = snapshot.decide(served.line(rule_id), decision.status, **fields)
-        return Decided(status=decision.status, said=said)
+        status, said = snapshot.decide(served.line(rule_id), decision.status, **fields)
+        return Decided(status=status, said=said)
 
     @app.get("/api/events", response_class=StreamingResponse)
     async def events(request: Request) -> StreamingResponse:

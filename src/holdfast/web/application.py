@@ -7,7 +7,6 @@ import json
 import secrets
 from collections.abc import AsyncIterator
 from typing import Annotated, Any
-from urllib.parse import quote
 
 from fastapi import Header, HTTPException, Request
 from fastapi.responses import HTMLResponse
@@ -20,6 +19,7 @@ from holdfast.rules.sql import DIALECTS
 from holdfast.web.models import RowModel, Summary, Violations
 from holdfast.web.snapshot import STATUS, Snapshot
 from holdfast.web.sparkline import sparkline
+from holdfast.web.table_page import TablePage
 
 TOKEN_HEADER = "X-Holdfast-Token"
 _POLL = 0.3  # seconds between two looks for a new view
@@ -33,7 +33,6 @@ class Application:
         self.snapshot, self._token = snapshot, token
         self._templates = environment("holdfast.web")
         self._templates.globals |= {"kinds": KINDS, "statuses": STATUS, "dialects": DIALECTS, "sparkline": sparkline}
-        self._templates.filters["url"] = lambda text: quote(str(text), safe="")
 
     def line(self, rule_id: str) -> Line:
         line = self.snapshot.line(rule_id)
@@ -59,6 +58,11 @@ class Application:
             violations=facts.violations,
             found=facts.counts,
         )
+
+    def table(self, table: str) -> TablePage:
+        if table not in dict(self.snapshot.view.columns):
+            raise HTTPException(404, f"there is no table {table}")
+        return self.snapshot.table_page(table)
 
     def row(self, table: str, row: int, most: int = 20) -> tuple[RowModel, list[tuple[Line, int, list[Any]]]]:
         """A row, and each accepted rule that it violates with the number of violations and the first of them."""

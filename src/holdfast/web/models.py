@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from fastapi import Path, Query
 from pydantic import BaseModel, Field
 
+from holdfast.report.columns import ColumnFacts
 from holdfast.report.facts import Line, Shown
 
 _MAX_ROW_ID = 2**53  # JavaScript has no larger exact integers
@@ -38,10 +39,22 @@ class Violations(BaseModel):
 
 
 class RuleHistory(BaseModel):
-    """The events of a rule, and its violations and error after each version."""
+    """The events of a rule, its violations and error after each version, and what it survived, in words."""
 
     events: list[dict[str, Any]]
     trend: list[dict[str, Any]]
+    survived: str
+
+
+class TableModel(BaseModel):
+    """A table: what is worth reading about it, by section, and what its columns contain."""
+
+    table: str
+    rows: int | None
+    key: list[str]
+    sections: list[dict[str, Any]]
+    facts: list[str]
+    columns: list[ColumnFacts]
 
 
 class RowModel(BaseModel):
@@ -67,9 +80,9 @@ class Summary(BaseModel):
 
 
 class Decision(BaseModel):
-    """A decision about a rule."""
+    """A decision about a rule. `found` takes a decision back, as if nobody had decided."""
 
-    status: Literal["accepted", "rejected", "retired", "suggested"]
+    status: Literal["accepted", "rejected", "retired", "suggested", "found"]
     severity: Literal["error", "warn", "info"] | None = None
     owner: str | None = Field(None, max_length=200)
     tolerance: float | None = Field(None, ge=0, le=1)

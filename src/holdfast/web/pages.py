@@ -11,6 +11,8 @@ from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
 from holdfast.report.facts import causes_of, shown_violation
 from holdfast.report.page import style
+from holdfast.rules.grammar import parse
+from holdfast.rules.sentence import violations_in_words
 from holdfast.rules.sql import DIALECTS
 from holdfast.web.application import Application
 from holdfast.web.models import Kind, Page, RowId, RuleId, Status, Text
@@ -24,6 +26,7 @@ def add_pages(app: FastAPI, served: Application) -> None:
 
 
 _GROUPS = 10  # of rows that clash, on the page of a rule
+_NAMES = 1000  # of columns, that a search proposes
 
 
 def _add_lists(app: FastAPI, served: Application) -> None:
@@ -34,7 +37,8 @@ def _add_lists(app: FastAPI, served: Application) -> None:
         violated = [line for line in snapshot.view.facts.lines if line.status == "accepted" and line.violations]
         worst = sorted(violated, key=lambda line: -(line.violations or 0))[:10]
         suggested = [line for line in snapshot.view.facts.lines if line.status == "suggested"][:10]
-        return served.html("overview.html", here="overview", worst=worst, suggested=suggested)
+        charts = snapshot.charts()
+        return served.html("overview.html", here="overview", worst=worst, suggested=suggested, charts=charts)
 
     @app.get("/rules", response_class=HTMLResponse, include_in_schema=False)
     def rules(
@@ -43,12 +47,15 @@ def _add_lists(app: FastAPI, served: Application) -> None:
         size = 50  # of a page
         total, lines = snapshot.rules(search, kind, column, status, page, size)
         asked = {"search": search, "kind": kind, "column": column, "status": status}
-        pages = max(1, -(-total // size))
-        return served.html("rules.html", here="rules", lines=lines, total=total, page=page, pages=pages, asked=asked)
+        names = sorted({name for _, columns in snapshot.view.columns for name in columns})
+        return served.html(
+            "rules.html", here="rules", lines=lines, total=total, page=page, pages=max(1, -(-total // size)),
+            asked=asked, names=names[:_NAMES],
+        )  # fmt: skip
 
     @app.get("/graph", response_class=HTMLResponse, include_in_schema=False)
     def graph() -> HTMLResponse:
-        _, lines = snapshot.rules(kind="ind", size=100)
+        lines = [line for line in snapshot.view.lines if line.kind == "ind" and line.sentence]
         return served.html("graph.html", here="graph", graph=snapshot.graph(), lines=lines)
 
     @app.get("/history", response_class=HTMLResponse, include_in_schema=False)
@@ -65,16 +72,20 @@ def _add_details(app: FastAPI, served: Application) -> None:
         with snapshot.looking(line) as (_, look, mask):
             shown = [shown_violation(look.item.rule, look.table, v, mask) for v in look.page((page - 1) * size, size)]
             total, table, is_first = look.count, look.table, page == 1 and look.count > 0
-            causes = causes_of(look, mask) if is_first else ()
             groups = look.groups(_GROUPS) if is_first and not mask.hides_any(table) else None
-        events, trend = snapshot.history_of(line)
+            causes = causes_of(look, mask) if is_first and groups is None else ()
+        events, trend, survived = snapshot.history_of(line)
         dialect = dialect if dialect in DIALECTS else "duckdb"
         return served.html(
             "rule.html", here="rules", line=line, shown=shown, total=total, table=table, causes=causes,
-            groups=groups, page=page,
-            pages=max(1, -(-total // size)), events=events[:50], trend=trend, dialect=dialect,
+            groups=groups, page=page, amount=violations_in_words(parse(line.rule), total),
+            pages=max(1, -(-total // size)), events=events[:50], trend=trend, survived=survived, dialect=dialect,
             sql=served.query(line, dialect),
         )  # fmt: skip
+
+    @app.get("/tables/{table}", response_class=HTMLResponse, include_in_schema=False)
+    def table_page(table: str) -> HTMLResponse:
+        return served.html("table.html", here="graph", page=served.table(table))
 
     @app.get("/tables/{table}/rows", response_class=HTMLResponse, include_in_schema=False)
     def find_row(table: str, key: Text = "") -> Response:

@@ -10,29 +10,34 @@ import logging
 import re
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from holdfast.errors import HoldfastError, StoreError
 from holdfast.ranking.rank import Ranked
-from holdfast.report.facts import FOUND, Facts, Line, line_of_ranked, lines_of, references_of
+from holdfast.report.charts import overview_charts
+from holdfast.report.facts import FOUND, Facts, Line, line_of_ranked, lines_of, references_of, trends_of
 from holdfast.report.graph import graph_svg
 from holdfast.rulebook import Rulebook
 from holdfast.rules.bind import require_fits
 from holdfast.rules.grammar import parse, parse_filter
 from holdfast.rules.names import quoted
-from holdfast.rules.rule import KINDS, Ind, Rule, as_dc
+from holdfast.rules.rule import KINDS, Rule
 from holdfast.rules.sentence import sentence
 from holdfast.store.kept_versions import MANIFESTS
 from holdfast.violations.look import Look
-from holdfast.workflow.decisions import Decisions, adopt, decided_at, deciding
-from holdfast.workflow.history import Event, History
+from holdfast.web.table_page import TablePage, columns_of
+from holdfast.workflow.decisions import RETIRED, SUGGESTED, Decisions, adopt, decided_at, deciding
+from holdfast.workflow.history import Event, History, Point
 from holdfast.workflow.masking import Mask
+from holdfast.workflow.suggestions import best_survivors
+from holdfast.workflow.survival import Survivals
 
 log = logging.getLogger("holdfast")
+Made = TypeVar("Made")
 
 STATUS = ("accepted", "suggested", "rejected", "retired", FOUND)
 _MAX_LOOKS = 8  # rules whose violations are cached
@@ -48,6 +53,7 @@ class View:
     lines: tuple[Line, ...]  # rules with a decision, then the best found rules, then all other found rules
     by_id: dict[str, Line]
     events: tuple[Event, ...]
+    columns: tuple[tuple[str, tuple[str, ...]], ...]  # of each table
     number: int  # of the view, from 0
 
     @property
@@ -66,7 +72,8 @@ class Snapshot:
         self._looks: OrderedDict[tuple[str, str, str], Look] = OrderedDict()  # by rule, null policy and filter
         self._found: tuple[Line, ...] | None = None
         self._events: list[Event] = []
-        self._graph = (-1, "")  # the number of its view, and the SVG
+        self._best: list[Ranked] = []
+        self._made: tuple[int, dict[str, Any]] = (-1, {})  # the number of a view, and what was made of it
         self._mask = Mask.of(self._book)
         self._seen = self._state()
         self._newest = self._view(0)
@@ -133,10 +140,11 @@ class Snapshot:
 
     def _view(self, number: int) -> View:
         book = self._book
-        decided = lines_of(book)
         decided_ids = Decisions.of(book).rule_ids
         if self._found is None:
-            self._found = tuple(_found_lines(book, book.best()))
+            self._best = best_survivors(book)
+            self._found = tuple(_found_lines(book, self._best))
+        decided = _with_scores(lines_of(book), self._best)
         lines = (*decided, *(line for line in self._found if line.id not in decided_ids))
         history = History(book)
         last_version = self._events[-1].version if self._events else -1
@@ -151,22 +159,27 @@ class Snapshot:
             timeline=tuple(history.counts()),
         )
         by_id = {line.id: line for line in reversed(lines)}
-        return View(facts, lines, by_id, tuple(self._events[::-1]), number)
+        columns = tuple((table, schema.names) for table, schema in book.schemas.items())
+        return View(facts, lines, by_id, tuple(self._events[::-1]), columns, number)
 
     # --- lists ----------------------------------------------------------------------------------------------
 
     def rules(
         self, search: str = "", kind: str = "", column: str = "", status: str = "", page: int = 1, size: int = 50
     ) -> tuple[int, list[Line]]:
-        """The number of matching rules, and a page of them. O(rules)."""
+        """The number of matching rules, and a page of them. Each word of the search is the name of a column that the
+        rule mentions, in any case, or else a part of its text. O(rules)."""
         words = search.lower().split()
         tests: list[Callable[[Line], bool]] = []
         if kind:
             tests.append(lambda line: line.kind == kind)
         if status:
             tests.append(lambda line: line.status == status)
-        if words:
-            tests.append(lambda line: all(word in line.rule.lower() for word in words))
+        named = {name.lower(): name for _, names in self.view.columns for name in names}
+        if search.lower().strip() in named:  # also a name of several words
+            column, words = column or named[search.lower().strip()], []
+        for word in words:
+            tests.append(self._mentions(named[word]) if word in named else _contains(word))
         if column:
             tests.append(self._mentions(column))
         matching = [line for line in self.view.lines if all(test(line) for test in tests)] if tests else self.view.lines
@@ -177,8 +190,11 @@ class Snapshot:
         """A test whether a rule mentions a column: as a whole word of its text, and not only as the name of a table."""
         name = re.compile(rf"(?<![\w`]){re.escape(quoted(column))}(?![\w`])")
         if column in {table for table, _, _ in self.view.facts.tables}:
-            return lambda line: name.search(line.rule) is not None and column in _columns(parse(line.rule))
+            return lambda line: name.search(line.rule) is not None and self._has(parse(line.rule), column)
         return lambda line: name.search(line.rule) is not None
+
+    def _has(self, rule: Rule, column: str) -> bool:
+        return any(column in columns_of(rule, table, self._book) for table, _ in self.view.columns)
 
     def line(self, rule_id: str) -> Line | None:
         line = self.view.by_id.get(rule_id)
@@ -205,30 +221,55 @@ class Snapshot:
         with self._lock:
             yield self._book, Mask.of(self._book)
 
-    def graph(self) -> str:
-        """The graph of tables and foreign keys of the newest view, cached. O(rows)."""
+    def of_view(self, name: str, make: Callable[[Rulebook, Mask], Made]) -> Made:
+        """What is made of the newest view, once for each view. Holds the lock."""
         with self._lock:
             number = self._newest.number
-            if self._graph[0] != number:
-                self._graph = number, graph_svg(list(self._book.schemas), references_of(self._book))
-            return self._graph[1]
+            if self._made[0] != number:
+                self._made = number, {}
+            made = self._made[1]
+            if name not in made:
+                made[name] = make(self._book, Mask.of(self._book))
+            found: Made = made[name]
+            return found
 
-    def history_of(self, line: Line) -> tuple[list[Event], list[Any]]:
-        """The events of a rule, newest first, and its trend if it is checked."""
+    def graph(self) -> str:
+        """The graph of tables and foreign keys. O(rows) for each view."""
+        return self.of_view("graph", lambda book, _: graph_svg(list(book.schemas), references_of(book)))
+
+    def charts(self) -> list[tuple[str, str]]:
+        """Charts of the history, with titles. O(versions) for each view."""
+        facts = self._newest.facts
+        return self.of_view("charts", lambda book, _: overview_charts(facts.timeline, trends_of(book, facts.lines)))
+
+    def table_page(self, table: str) -> TablePage:
+        """A table and its columns. O(rows x columns) for each view."""
+        view, best = self._newest, self._best
+        return self.of_view(f"table {table}", lambda book, mask: TablePage.of(book, table, mask, view.lines, best))
+
+    def history_of(self, line: Line) -> tuple[list[Event], list[Point], str]:
+        """The events of a rule, newest first; its trend if it is checked; what it survived, in words."""
         with self._lock:
-            history = History(self._book)
-            is_checked = any(entry.id == line.id for entry in self._book.entries)
-            return history.events(line.rule)[::-1], history.trend(line.id) if is_checked else []
+            history, survivals = History(self._book), Survivals(self._book)
+            events = history.events(line.rule)[::-1]
+            if any(entry.id == line.id for entry in self._book.entries):
+                return events, history.trend(line.id), str(survivals.of_checked(line.id) or "")
+            return events, [], str(survivals.of(parse(line.rule)) or "")
 
     # --- deciding -------------------------------------------------------------------------------------------
 
-    def decide(self, line: Line, status: str, **fields: Any) -> str:
-        """Saves a decision and returns when it takes effect: now, or with the next batch if the rulebook cannot be
-        written now."""
+    def decide(self, line: Line, status: str, **fields: Any) -> tuple[str, str]:
+        """Saves a decision, or takes one back with the status `found`. Returns the new status, and when it takes
+        effect: now, or with the next batch if the rulebook cannot be written now."""
         with self._lock:
             require_fits(parse(line.rule), self._book.schemas)
             with deciding(self._book) as decisions:
-                decisions.decide(line.rule if line.status == FOUND else line.id, status, book=self._book, **fields)
+                if status == FOUND and len(decisions.entries) == 1:
+                    status = RETIRED  # a file without rules looks like a damaged one
+                if status == FOUND:
+                    decisions.forget(line.id)
+                else:
+                    decisions.decide(line.rule if line.status == FOUND else line.id, status, book=self._book, **fields)
             with Rulebook.open(self.directory) as writer:
                 try:
                     writer.hold()
@@ -238,7 +279,19 @@ class Snapshot:
                     adopt(writer)
                     said = "counts from now on"
             self.look_again()
-        return said
+        return status, said
+
+
+def _with_scores(lines: Iterable[Line], best: Sequence[Ranked]) -> list[Line]:
+    """Rules with a decision: suggestions, the best first, with what is known of them now; then all others."""
+    known = {one.id: one for one in best}
+    told = [
+        replace(line, sentence=one.sentence, score=one.score, reasons=one.reasons, survived=one.survived)
+        if line.status == SUGGESTED and (one := known.get(line.id)) is not None
+        else line
+        for line in lines
+    ]
+    return sorted(told, key=lambda line: -(line.score or 0) if line.status == SUGGESTED else -2)
 
 
 def _found_lines(book: Rulebook, best: Sequence[Ranked]) -> Iterator[Line]:
@@ -251,11 +304,9 @@ def _found_lines(book: Rulebook, best: Sequence[Ranked]) -> Iterator[Line]:
                 yield Line(rule.id, block.kind, text, "", FOUND, nulls=book.discovery_nulls, error=error)
 
 
+def _contains(word: str) -> Callable[[Line], bool]:
+    return lambda line: word in line.rule.lower()
+
+
 def _with_sentence(line: Line) -> Line:
     return line if line.sentence else replace(line, sentence=sentence(parse(line.rule), error=line.error))
-
-
-def _columns(rule: Rule) -> frozenset[str]:
-    if isinstance(rule, Ind):
-        return frozenset((*rule.left, *rule.right))
-    return frozenset(cell.column for p in as_dc(rule).predicates for cell in p.cells)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,12 +29,14 @@ from holdfast.workflow.masking import Mask
 from holdfast.workflow.tolerance import is_beyond_tolerance
 
 Record = dict[str, Any]
-_MAX_EXAMPLES = 5
+_MAX_EXAMPLES, _MAX_LOOKED_AT = 5, 1000
 
 
 @dataclass(frozen=True)
 class Alert:
-    """A rule that needs attention. `added`: new violations that are not in the baseline; `total`: all violations."""
+    """A rule that needs attention. `added`: new violations that are not in the baseline; `total`: all violations;
+    `groups`: of a key or an FD, the groups of rows that clash now and have one of the new violations, in words. They
+    are not told of a table with masked columns."""
 
     rule_id: str
     rule: str
@@ -42,9 +45,10 @@ class Alert:
     added: int
     total: int
     examples: tuple[tuple[Any, ...], ...] = ()
+    groups: tuple[str, ...] = ()
 
     def record(self) -> Record:
-        return vars(self) | {"examples": [list(pair) for pair in self.examples]}
+        return vars(self) | {"examples": [list(pair) for pair in self.examples], "groups": list(self.groups)}
 
 
 def alerts_of(
@@ -77,9 +81,11 @@ def _violated(
         new = baseline.new(added_events)
         count = int(pc.sum(new["count"]).as_py() or 0) if len(added_events) else added
         if count:
-            hidden = mask.hides_names(table_of(entry.value, book.schemas))
+            table = table_of(entry.value, book.schemas)
             text = f"{standing(entry.value, total, where=entry.filter)} {violations_in_words(entry.value, count)} came"
-            yield Alert(rule_id, entry.rule, entry.severity, text, count, total, () if hidden else _examples(new))
+            examples = () if mask.hides_names(table) else _examples(new)
+            groups = () if mask.hides_any(table) else _groups(book, rule_id, table, examples)
+            yield Alert(rule_id, entry.rule, entry.severity, text, count, total, examples, groups)
 
 
 def _no_longer_found(book: Rulebook, changed: Mapping[str, Sequence[int]], found: Sequence[Record]) -> Iterator[Alert]:
@@ -116,8 +122,27 @@ def alerts_of_batch(book: Any, out: Outcome) -> list[Alert]:
 
 
 def _examples(events: pa.Table) -> tuple[tuple[Any, ...], ...]:
-    rows = [row for row in events.slice(0, _MAX_EXAMPLES).to_pylist() if row["t"] is not None]
-    return tuple(tuple(json.loads(row[side]) for side in ("t", "s") if row[side] is not None) for row in rows)
+    """The names of the rows of some violations, each pair once."""
+    found: dict[frozenset[str], tuple[Any, ...]] = {}
+    for row in events.slice(0, _MAX_LOOKED_AT).to_pylist():
+        names = [row[side] for side in ("t", "s") if row[side] is not None]
+        if names and len(found) < _MAX_EXAMPLES:
+            found.setdefault(frozenset(names), tuple(map(json.loads, names)))
+    return tuple(found.values())
+
+
+def _groups(book: Rulebook, rule_id: str, table: str, examples: Sequence[Sequence[Any]]) -> tuple[str, ...]:
+    """The groups of these violations, the row that came last in each of them named first."""
+    newcomers = [max(rows) for pair in examples if (rows := [*_row_ids(book, table, pair)])]
+    found = book.violating_groups(rule_id, _MAX_EXAMPLES, newcomers) if newcomers else None
+    return () if found is None else tuple(map(str, found.groups))
+
+
+def _row_ids(book: Rulebook, table: str, names: Sequence[Any]) -> Iterator[int]:
+    """The ids of rows that are still there."""
+    for name in names:
+        with suppress(HoldfastError):
+            yield book.row_named(",".join(map(str, name.values())) if isinstance(name, dict) else str(name), table)
 
 
 def send(name: str, alerts: Sequence[Alert], urls: Sequence[str]) -> None:
@@ -147,5 +172,6 @@ def body_of(alerts: Sequence[Alert]) -> str:
     lines = []
     for alert in alerts:
         lines.append(f"[{alert.severity}] {alert.rule}: {alert.message}.")
-        lines += [f"  {' with '.join(str(name) for name in pair)}" for pair in alert.examples]
+        pairs = (" with ".join(str(name) for name in pair) for pair in alert.examples)
+        lines += [f"  {example}" for example in alert.groups or pairs]
     return "\n".join(lines)

@@ -10,7 +10,7 @@ import fcntl
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -77,10 +77,30 @@ class Decisions:
 
     def suggest(self, ranked: Iterable[Ranked], nulls: str) -> list[RuleEntry]:
         """Adds rules as suggestions, except rules that are in the file already, with any status."""
-        file, tables = self._changed(), self._read.tables
-        decided = {resolved(entry.value, tables) for entry in file.entries}
-        new = [r for r in ranked if resolved(r.rule, tables) not in decided]
-        return [file.add(r.text, status=SUGGESTED, description=r.sentence, nulls=nulls) for r in new]
+        new = [one for one in ranked if self._named(one.rule) is None]
+        file = self._changed()
+        return [file.add(r.text, status=SUGGESTED, description=described(r), nulls=nulls) for r in new]
+
+    def suggested_again(self, ranked: Sequence[Ranked], holds: Callable[[RuleEntry], bool]) -> list[str]:
+        """Describes suggestions anew, takes those out that do not hold any more, and puts the others in the order of
+        `ranked`; those that are not among `ranked` follow. What a person wrote a comment or a field into stays as it
+        is. Returns the texts of the rules that were taken out. O(rules)."""
+        file = self._changed()
+        free = [entry for entry in file.entries if _is_machine_made(entry) and not file.has_comment(entry.id)]
+        gone = [entry for entry in free if not holds(entry)]
+        places = {resolved(one.rule, self._read.tables): place for place, one in enumerate(ranked)}
+        kept = {entry.id: resolved(entry.value, self._read.tables) for entry in free if entry not in gone}
+        for id_, rule in kept.items():
+            if rule in places:
+                file.update(id_, description=described(ranked[places[rule]]))
+        file.arrange(sorted(kept, key=lambda id_: places.get(kept[id_], len(places))))
+        for entry in gone:
+            file.remove(entry.id)
+        return [entry.rule for entry in gone]
+
+    def forget(self, rule_id: str) -> None:
+        """Takes a rule out of the file, as if nobody had decided about it."""
+        self._changed().remove(rule_id)
 
     def decide(self, rule: str, status: str, *, book: Rulebook | None = None, **fields: Any) -> RuleEntry:
         """Gives a rule, by id or text, a status, and perhaps severity, owner, tolerance or description.
@@ -104,13 +124,15 @@ class Decisions:
 
     def known(self, rule: str) -> RuleEntry | None:
         """The entry of a rule, by id or text. With a single table, its name may be left out."""
-        read = self._read
-        if rule in read.by_name:
-            return read.by_name[rule]
+        if rule in self._read.by_name:
+            return self._read.by_name[rule]
         try:
-            return read.by_rule.get(resolved(parse(rule), read.tables))
+            return self._named(parse(rule))
         except RuleError:
             return None
+
+    def _named(self, rule: Rule) -> RuleEntry | None:
+        return self._read.by_rule.get(resolved(rule, self._read.tables))
 
     def place_of(self, rule_id: str) -> str:
         """The location of a rule: `rules.yml, line 12`."""
@@ -197,6 +219,16 @@ def _stamp(path: Path) -> _Stamp | None:
     except FileNotFoundError:
         return None
     return status.st_ctime_ns, status.st_mtime_ns, status.st_size, status.st_ino, status.st_dev
+
+
+def described(ranked: Ranked) -> str:
+    """A rule in words, and what it survived."""
+    return " ".join((ranked.sentence, *([f"({ranked.survived})"] if ranked.survived else [])))
+
+
+def _is_machine_made(entry: RuleEntry) -> bool:
+    """Whether nobody has decided about a rule or added a field to it."""
+    return entry.status == SUGGESTED and not entry.model_fields_set - {"id", "rule", "status", "description", "nulls"}
 
 
 @contextmanager

@@ -18,6 +18,7 @@ from holdfast.rules.grammar import parse
 from holdfast.rules.implication import implies
 from holdfast.rules.names import by_name, by_position
 from holdfast.rules.rule import Fd, Ind, Order, Rule
+from holdfast.rules.sentence import unordered, violations_in_words
 from holdfast.violations.detect import CheckedRule
 from holdfast.workflow.masking import Mask
 
@@ -152,8 +153,17 @@ class History:
                 yield self._checked(record, what, id_)
         for id_, (added, removed, total) in record.get("violations", {}).items():
             if record["version"] and (added or removed):
-                by = f"{added:,} violations added, {removed:,} removed, {total:,} now"
-                yield self._checked(record, _change(added, removed, total), id_, by)
+                yield self._checked(
+                    record, _change(added, removed, total), id_, self._counts(id_, added, removed, total)
+                )
+
+    def _counts(self, id_: str, added: int, removed: int, total: int) -> str:
+        """`2 pairs of rows added, 0 removed, 5 now`."""
+        if id_ not in self._rules:
+            return f"{added:,} violations added, {removed:,} removed, {total:,} now"
+        rule = parse(self._rules[id_])
+        went, now = unordered(rule, removed), unordered(rule, total)
+        return f"{violations_in_words(rule, added)} added, {went:,} removed, {now:,} now"
 
     def _checked(self, record: Record, what: str, id_: str, by: str | None = None) -> Event:
         rule = self._rules.get(id_, id_)
