@@ -117,7 +117,7 @@ class Masked(Home):
             "history": [[], ["--events"], ["--quarantined"], ["--chart"], *(["--rule", r, "--events"] for r in rules)],
             "explain": [
                 *([r] for r in rules),
-                *([r, "--whole"] for r in rules),
+                *([r, "--whole", "--pairs"] for r in rules),
                 *([r, "--sql", "duckdb"] for r in rules),
                 ["--row", self.ssn(1), "--table", "people"],
                 ["--row", self.ssn(78), "--table", "people"],
@@ -145,6 +145,7 @@ class Masked(Home):
                 self.quiet(file.read_text(), file)
         self.walk("rules", "accept", "book", "people: zip -> age")
         self.walk("rules", "baseline", "book")
+        self.walk("rules", "suggest", "book")
 
     def messages(self) -> None:
         """What message sinks send of every version."""
@@ -168,6 +169,10 @@ class Masked(Home):
             "/",
             "/rules",
             "/graph",
+            "/tables/people",
+            "/tables/names",
+            "/api/tables/people",
+            "/rules?search=ssn+name",
             "/history",
             "/api/summary",
             "/api/rules?size=200",

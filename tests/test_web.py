@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import html
 import json
 import os
 import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import urllib.error
 import urllib.parse
 import urllib.request
 from contextlib import contextmanager
+from html.parser import HTMLParser
 from pathlib import Path
 
 import numpy as np
@@ -24,9 +27,11 @@ from hypothesis import strategies as st
 
 import holdfast as hf
 from holdfast.cli.main import status_of
+from holdfast.report.page import report_html
 from holdfast.web.app import TOKEN_HEADER
 from holdfast.workflow.decisions import Decisions, adopt
 from tests.conftest import cases
+from tests.test_masks import serving as serving_here
 from tests.tools import called, tool
 
 ZIP, HOSTILE = "zip -> city", "<script>document.title = 'broken'</script>"
@@ -161,6 +166,8 @@ def test_paths_cannot_leave_and_values_are_escaped(served):
         "rules.yml",
     ):
         assert ask(address, path)[0] in (404, 422)
+    status, page = ask(address, "tables/people")
+    assert status == 200 and HOSTILE not in page
     for path in ("tables/people/rows/7", f"rules/{rule_id(FD)}"):
         status, page = ask(address, path)
         assert status == 200 and HOSTILE not in page and "&lt;script&gt;" in page
@@ -175,6 +182,55 @@ def test_paths_cannot_leave_and_values_are_escaped(served):
     ):
         assert 400 <= ask(address, path)[0] < 500
     assert (place / "rules.yml").exists() is False
+
+
+@given(
+    names=st.lists(st.text("<>&'\"`{}% äß\u202e", min_size=1, max_size=6), min_size=3, max_size=3, unique=True),
+    value=st.text("<script>&'\"\x1b\u202e", min_size=1, max_size=12),
+)
+@settings(max_examples=cases(12), deadline=None)
+def test_names_and_values_are_text_on_the_page_of_a_table_and_in_the_report(names, value):
+    """Whatever a table, its columns and its cells are called: they are text, and every link leads somewhere."""
+    table, left, right = names
+    cells = pa.table({left: [1, 1, 2, 2, 3, 3], right: [value, value, value, "x", "y", "y"]})
+    rule = hf.Fd(frozenset({left}), right, table)
+    with tempfile.TemporaryDirectory() as place:
+        home = Path(place) / "b"
+        with hf.Rulebook.create(home, {table: cells, "other": cells}, rules=[rule], kinds=("key", "fd", "ind")) as book:
+            book.apply(hf.Change(inserts=cells, table=table))
+            told = report_html(book, "b")
+        with serving_here(home) as ask_here:
+            pages = {path: ask_here(path) for path in ("/", "/graph", f"/tables/{urllib.parse.quote(table, safe='')}")}
+            for page in pages.values():
+                for link in re.findall(r'href="(/(?:tables|rules)[^"]*)"', page):
+                    assert "Not found" not in ask_here(html.unescape(link)), link
+    for page in (told, *pages.values()):
+        elements = Elements()
+        elements.feed(page)
+        assert elements.names <= KNOWN, elements.names - KNOWN
+        for text in names:
+            assert "<" not in text or f">{text}<" not in page
+
+
+KNOWN = {
+    *re.findall(
+        r"\w+",
+        "html head meta title link script body a header nav span main h1 h2 h3 p ul li strong div figure figcaption "
+        "table thead tr th tbody td code br button form label input select option datalist footer kbd dialog dl dt dd "
+        "section details summary pre style svg g path rect text defs clippath line",
+    )
+}
+
+
+class Elements(HTMLParser):
+    """The names of the elements of a page."""
+
+    def __init__(self):
+        super().__init__()
+        self.names = set()
+
+    def handle_starttag(self, tag, attrs):
+        self.names.add(tag)
 
 
 def test_a_decision_is_written_and_counts(tmp_path):

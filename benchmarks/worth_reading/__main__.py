@@ -3,7 +3,8 @@
 `labels/` says for each real table which rules a person who knows the domain would write down (golden) and which are
 right but not necessary (fine). The labels were made from the data alone. A rule that is shown and not labelled counts
 as noise. A golden comparison is also met by its strict form, and an FD of a key that is shown counts as shown.
-`--noise` lists what is noise, `--missed` the golden rules that are not shown.
+`--noise` lists what is noise, `--missed` the golden rules that are not shown. `--simpler` also judges simpler rankings
+(`simpler.py`); it takes ten minutes.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -22,6 +24,7 @@ import holdfast as hf
 from benchmarks import peers
 from benchmarks.inclusion import generated
 from benchmarks.measure import DATA, machine
+from benchmarks.worth_reading.simpler import SIMPLER
 from holdfast.cli.discover import for_screen
 from holdfast.discovery.search_options import SearchOptions
 from holdfast.errors import HoldfastError
@@ -199,8 +202,20 @@ def main() -> None:
     for kind in dict.fromkeys([*total.golden, *(kind for kind, _ in total.shown)]):
         print(f"  {kind:<40} {total.line(kind)}")
     print(f"{'all':<42} {total.line()}  {time.process_time() - started:5.1f} s CPU")
+    for name, ranking in SIMPLER.items() if "--simpler" in options else ():
+        print(f"{name:<42} {judged_alone(ranking, names).line()}", flush=True)
     if not names:
         foreign_keys()
+
+
+def judged_alone(ranking: Callable[[Any], list[Ranked]], names: list[str]) -> Score:
+    """The verdicts on what another ranking shows of all data sets."""
+    total = Score()
+    for file in sorted(LABELS.glob("*.yml")):
+        labels = Labels.read(file)
+        if not names or any(name in labels.name for name in names):
+            total.add(judged(labels, ranking(labels.data())))
+    return total
 
 
 if __name__ == "__main__":

@@ -214,7 +214,8 @@ def _name_similarity(left: Attribute, right: Attribute) -> float:
     if left.table != right.table and left.column.name == right.column.name and not set(left_words) <= KEY_WORDS:
         return 1.0
     stripped = [w for w in left_words if w not in KEY_WORDS and not _is_prefix(w, left_table)] or left_words
-    return max(_similarity(stripped, candidate) for candidate in candidates if candidate)
+    same = float(left.column.name == right.column.name)  # of names without letters
+    return max((_similarity(stripped, candidate) for candidate in candidates if candidate), default=same)
 
 
 def _is_prefix(word: str, table: list[str]) -> bool:

@@ -34,8 +34,7 @@ from holdfast.table.source import (
     RowsSource,
     Source,
     with_distinct_names,
-    without_encoded_runs,
-    without_views,
+    with_plain_types,
 )
 
 
@@ -56,9 +55,9 @@ def read(
     if isinstance(data, str | Path):
         return read_place(str(data), name, needed, reading)
     name = name or LONE_NAME
-    table = without_views(with_distinct_names(_to_arrow(data, name), name))
-    table = without_encoded_runs(table, f"table {shown(name)}")
-    return Source(name, table, Location(f"table {shown(name)}"))
+    place = f"table {shown(name)}"
+    table = with_plain_types(with_distinct_names(_to_arrow(data, name), name), place)
+    return Source(name, table, Location(place))
 
 
 def read_all(data: Any, needed: Needed | None = None, reading: Reading | None = None) -> dict[str, Source]:

@@ -20,7 +20,7 @@ from holdfast.table.read_excel import EXCEL_NAMES, read_excel
 from holdfast.table.read_json import as_lines, read_json
 from holdfast.table.read_parquet import read_parquet
 from holdfast.table.reading import ReadAs, Reading
-from holdfast.table.source import JSON_NAMES, Needed, Source, with_distinct_names, without_encoded_runs
+from holdfast.table.source import JSON_NAMES, Needed, Source, with_distinct_names, with_plain_types
 from holdfast.table.text_file import DELIMITERS, PACKED, unpacked_name
 
 
@@ -74,7 +74,7 @@ def _read_path(path: Path, name: str, needed: Needed | None = None, reading: Rea
         raise ReadError(f"{path}: cannot be read: {detail(error)}") from error
     except (pa.ArrowException, OverflowError, RecursionError, MemoryError, ValueError) as error:
         raise ReadError(f"{path}: {detail(error)}") from error
-    table = without_encoded_runs(with_distinct_names(table, str(path)), str(path))
+    table = with_plain_types(with_distinct_names(table, str(path)), str(path))
     floats = [f.name for f in table.schema if pa.types.is_floating(f.type)]
     rounded = _rounded(path, floats) if reader is read_json and floats else ()
     return Source(name, table, Location(str(path)), rounded=rounded)

@@ -93,8 +93,17 @@ def with_distinct_names(table: pa.Table, place: str) -> pa.Table:
     return table
 
 
-def without_views(table: pa.Table) -> pa.Table:
-    """The table with string views as strings, also in dictionaries: few functions of Arrow take views."""
+def with_plain_types(table: pa.Table, place: str) -> pa.Table:
+    """The table without string views and run-end encoding, for which Arrow has few functions. Looks at each type once:
+    most tables, also those of a single row, have neither."""
+    kinds = {kind.id for kind in table.schema.types}
+    if kinds & {pa.lib.Type_STRING_VIEW, pa.lib.Type_DICTIONARY}:
+        table = _without_views(table)
+    return _without_encoded_runs(table, place) if pa.lib.Type_RUN_END_ENCODED in kinds else table
+
+
+def _without_views(table: pa.Table) -> pa.Table:
+    """The table with string views as strings, also in dictionaries."""
     for i, field in enumerate(table.schema):
         if pa.types.is_string_view(field.type):
             table = table.set_column(i, field.name, table.column(i).cast(pa.large_string()))
@@ -111,8 +120,8 @@ def _with_plain_dictionary(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return pa.chunked_array(chunks, pa.dictionary(column.type.index_type, pa.large_string()))
 
 
-def without_encoded_runs(table: pa.Table, place: str) -> pa.Table:
-    """The table without run-end encoding, which few Arrow functions support."""
+def _without_encoded_runs(table: pa.Table, place: str) -> pa.Table:
+    """The table without run-end encoding."""
     for i, field in enumerate(table.schema):
         if pa.types.is_run_end_encoded(field.type):
             try:
