@@ -1,4 +1,5 @@
-"""Runs the commands that docs/index.md and docs/tutorial.md show, and writes what they print below them. Run by `make reference`.
+"""Runs the commands that docs/index.md and docs/tutorial.md show, and writes what they print below them. Run by
+`make reference`.
 
 A block is run if the line before it is `MARK`: its lines that begin with `$` are the commands, everything else in it is
 replaced. A block that begins with `$ cat NAME` is not run: it is the file NAME.

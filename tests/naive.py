@@ -17,7 +17,7 @@ from itertools import chain, combinations, islice, permutations, product
 
 from holdfast.rules.operator import Op
 from holdfast.rules.predicate import Cell, Compare, IsNull
-from holdfast.rules.rule import Dc, Fd, Ind, Key, Marked, Order
+from holdfast.rules.rule import Calculation, Dc, Fd, Ind, Key, Marked, Order
 
 
 def below(a, b):
@@ -88,6 +88,12 @@ def violates(rule, t, s, nulls):
     if isinstance(rule, Order):
         t, s = (s, t) if rule.flipped else (t, s)
         return all(is_so(m.op, m.column) for m in rule.left) and is_so(rule.right.op.inverse, rule.right.column)
+    if isinstance(rule, Calculation):
+        result, left, right = (t[c] for c in (rule.result, rule.formula.left, rule.formula.right))
+        if None in (result, left, right):
+            return False
+        left, right = Fraction(left), Fraction(right)
+        return Fraction(result) != (left + right if rule.formula.op == "+" else left * right)
     return all(satisfies(p, t, s, nulls) for p in rule.written)
 
 
@@ -106,7 +112,7 @@ def _violations(rule, rows, nulls, where):
                 if all(satisfies(p, t, t, "sql") for p in where)]  # fmt: skip
         return (i for i, a in left if None not in a and not any(equal_tuples(a, b) for b in right))
     kept = [(i, row) for i, row in enumerate(rows) if all(satisfies(p, row, row, "sql") for p in where)]
-    if isinstance(rule, Dc) and rule.is_one_row:
+    if rule.is_one_row:
         return (i for i, t in kept if violates(rule, t, t, nulls))
     return ((i, j) for (i, t), (j, s) in permutations(kept, 2) if violates(rule, t, s, nulls))
 

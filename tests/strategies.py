@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 from holdfast.errors import RuleError
 from holdfast.rules.operator import Op
-from holdfast.rules.predicate import Cell, Compare, Constant, IsNull
-from holdfast.rules.rule import Dc, Fd, Ind, Key, Marked, Order
+from holdfast.rules.predicate import Cell, Compare, Constant, Formula, IsNull
+from holdfast.rules.rule import Calculation, Dc, Fd, Ind, Key, Marked, Order
 from holdfast.table.kind import Kind
 from holdfast.table.schema import Column, Schema
 
@@ -209,6 +209,28 @@ def one_row_filters(draw: st.DrawFn, schema: Schema) -> frozenset[Compare | IsNu
 @cache
 def pair_rules(schema: Schema) -> st.SearchStrategy[Key | Fd | Order | Dc]:
     return st.one_of(keys(schema), fds(schema), orders(schema), dcs(schema))
+
+
+@cache
+def calculations(schema: Schema) -> st.SearchStrategy[Calculation] | None:
+    """Sums and products; None if the schema has too few integers and decimals."""
+    names = [column.name for column in schema.columns if column.kind in (Kind.INTEGER, Kind.DECIMAL)]
+    if len(names) < 2:
+        return None
+
+    def build(chosen: tuple[str, str, str], op: str) -> Calculation:
+        result, left, right = chosen
+        return Calculation(result, Formula(op, left, right))
+
+    parts = st.tuples(*[st.sampled_from(names)] * 3).filter(lambda chosen: chosen[0] not in chosen[1:])
+    return st.builds(build, parts, st.sampled_from("+*"))
+
+
+@cache
+def one_table_rules(schema: Schema) -> st.SearchStrategy[Key | Fd | Order | Dc | Calculation]:
+    """Rules of all kinds but inclusions."""
+    formulas = calculations(schema)
+    return pair_rules(schema) if formulas is None else st.one_of(pair_rules(schema), formulas)
 
 
 @st.composite

@@ -100,7 +100,7 @@ def test_on_the_command_line(tmp_path, capsys):
     assert status_of(asked) == 1
     out = capsys.readouterr().out
     first, second = out.splitlines()[-2:]
-    assert first == "zip -> city: 1 group of rows clash, 3 rows in all; fewest rows to change or remove: 1"
+    assert first == "zip -> city: 1 group of rows that clash, 3 rows in all; fewest rows to change or remove: 1"
     assert second == "  1: B 2 rows, C 1 row (102)"
     assert status_of([*asked, "--pairs"]) == 1
     assert "the first 4 of 4 violations" in capsys.readouterr().out

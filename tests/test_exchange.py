@@ -90,7 +90,7 @@ def utc():
 @settings(max_examples=cases(200))
 def test_failing_rows_are_those_of_the_definition(utc, data, nulls, keyed):
     schema, rows = data.draw(hs.tables(rows=7))
-    rule = data.draw(hs.pair_rules(schema))
+    rule = data.draw(hs.one_table_rules(schema))
     try:
         query = failing_rows_sql(rule, with_id(schema), SqlOptions(nulls=nulls, key=ID if keyed else ()))
     except RuleError as error:

@@ -113,6 +113,7 @@ def classes_in(annotation: typing.Any) -> typing.Iterator[type]:
 INTERNAL = {
     "Compare",
     "IsNull",
+    "Miscalculated",
     "SparkFound",
     "RowChange",
     "EncodedTables",

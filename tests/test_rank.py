@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -13,10 +15,12 @@ from holdfast.discovery.search_options import SearchOptions
 from holdfast.encoded_tables import EncodedTables
 from holdfast.kernels.agreement import inversions
 from holdfast.ranking import table_view
+from holdfast.ranking.calculations import Calculations
 from holdfast.ranking.rank import rank
 from holdfast.ranking.table_view import TableView
 from holdfast.rules.rule import Dc, Fd, Key, Order, as_dc
 from holdfast.rules.sentence import clash, sentence, standing
+from holdfast.table.kind import Kind
 from holdfast.table.options import Choices
 from tests import naive
 from tests import strategies as hs
@@ -88,6 +92,64 @@ def test_a_complete_design_is_identified_by_all_but_its_outcome():
     outcome = np.random.default_rng(2).integers(0, 2, grid.shape[1])
     table = pa.table({**dict(zip("abcdef", grid, strict=True)), "outcome": outcome})
     assert texts(hf.discover(table).best()) == ["key(a, b, c, d, e, f)"]
+
+
+def invoices(rows: int = 600) -> dict[str, object]:
+    rng = np.random.default_rng(5)
+    net, tax, count = rng.integers(50, 5000, rows), rng.integers(1, 900, rows), rng.integers(2, 9, rows)
+    cents = rng.integers(101, 999, rows)
+    price = [Decimal(int(c)) / 100 for c in cents]
+    return {
+        "net": net, "tax": tax, "gross": net + tax, "count": count, "price": price,
+        "value": [int(n) * p for n, p in zip(count, price, strict=True)], "free": rng.integers(0, 99, rows),
+        "flag": rng.integers(0, 2, rows), "zero": [0] * rows, "twin": net,
+    }  # fmt: skip
+
+
+def test_sums_and_products_are_found_and_stand_for_what_follows_from_them():
+    best = hf.discover(pa.table(invoices())).best()
+    assert texts(best, "row") == ["gross = net + tax", "value = count * price"]
+    assert all("which both count" in one.reasons[0] for one in best if one.kind == "row")
+    said = texts(best)
+    assert not {"not(t.net > t.gross)", "net, tax -> gross", "price, count -> value"} & {*said}
+    nearly = invoices()
+    nearly["gross"] = nearly["gross"] + (np.arange(600) % 150 == 7)  # four rows are wrong
+    (wrong,) = (one for one in hf.discover(pa.table(nearly)).best() if one.text == "gross = net + tax")
+    assert wrong.error == 4 / 600 and wrong.reasons[-1] == "4 rows of 600 disagree"
+    assert hf.check(pa.table(nearly), [wrong.text]).count(wrong.text) == 4
+
+
+def test_a_sum_needs_rows_that_decide():
+    """A column that is always zero, or a product with one, makes a copy and no sum."""
+    table = {name: values for name, values in invoices().items() if name in ("net", "flag", "free")}
+    table |= {"same": table["net"] + 1 - 1, "few": [0] * 597 + [7, 8, 9]}
+    table["sum"] = table["net"] + table["few"]
+    assert texts(hf.discover(pa.table(table)).best(), "row") == []
+
+
+@given(data=st.data())
+@settings(max_examples=cases(60))
+def test_every_calculation_that_is_shown_follows_the_definition(data):
+    schema = data.draw(hs.schemas(least=3, most=4, kinds=(Kind.INTEGER, Kind.DECIMAL)))
+    numbers = st.one_of(st.none(), st.integers(-9, 9))
+    rows = [
+        {column.name: _number(column, n) for column, n in zip(schema.columns, drawn, strict=True)}
+        for drawn in data.draw(st.lists(st.tuples(*[numbers] * len(schema)), min_size=6, max_size=20))
+    ]
+    first, second, third = schema.columns[:3]
+    if first.scale >= max(second.scale, third.scale):  # make a sum
+        for row in rows:
+            if None not in (row[second.name], row[third.name]):
+                total = Decimal(row[second.name]) + Decimal(row[third.name])
+                row[first.name] = _number(first, int(total.scaleb(first.scale)))
+    told = EncodedTables.of(hs.to_arrow(schema, rows), Choices()).rows["data"]
+    for one in Calculations(TableView(schema, told.codes(), "equal")).rules():
+        assert one.error == len(naive.violations(one.rule, rows, "sql")) / len(rows) <= 0.01
+
+
+def _number(column, units):
+    """So many units of the column's last place."""
+    return units if units is None or column.kind is Kind.INTEGER else Decimal(units).scaleb(-column.scale)
 
 
 def test_an_order_refines_a_dependency():

@@ -351,7 +351,7 @@ _EXCEL_CELLS = st.one_of(
 @settings(max_examples=cases(40))
 def test_a_sheet_is_read_as_the_same_cells_in_a_csv_file(columns, data):
     rows = data.draw(st.lists(st.tuples(*[_EXCEL_CELLS] * columns), min_size=1, max_size=6))
-    rows = [*rows, (1,) * columns]  # not empty, so that every row counts
+    rows = [row for row in [*rows, (1,) * columns] if any(value is not None for value in row)]
     names = ["one", "two", "three"][:columns]
     with tempfile.TemporaryDirectory() as place:
         sheet = source_of(workbook(Path(place) / "t.xlsx", {"t": [names, *rows]}))

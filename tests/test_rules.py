@@ -126,7 +126,7 @@ def test_rules_that_say_nothing_are_refused(text, reason):
 @settings(max_examples=cases(500))
 def test_parse_inverts_print(data):
     schema = data.draw(hs.schemas())
-    rule = data.draw(hs.pair_rules(schema))
+    rule = data.draw(hs.one_table_rules(schema))
     assert parse(str(rule)) == rule
     assert parse(rule.text(by_position(schema.names))) == rule
     assert from_json(to_json(rule)) == rule
@@ -147,7 +147,7 @@ def test_the_canonical_text_is_the_smaller_mirror_image(data):
 @settings(max_examples=cases(400))
 def test_a_rule_and_its_denial_constraint_have_the_same_violations(data, nulls):
     schema, rows = data.draw(hs.tables(rows=5))
-    rule = data.draw(hs.pair_rules(schema))
+    rule = data.draw(hs.one_table_rules(schema))
     assert naive.violations(rule, rows, nulls) == naive.violations(as_dc(rule), rows, nulls)
     assert naive.violations(rule, rows, nulls) == naive.violations(parse(str(rule)), rows, nulls) or rule.flipped
 
@@ -156,7 +156,7 @@ def test_a_rule_and_its_denial_constraint_have_the_same_violations(data, nulls):
 @settings(max_examples=cases(300))
 def test_what_is_valid_stays_valid_for_implied_rules(data, nulls):
     schema, rows = data.draw(hs.tables(rows=5))
-    strong, weak = (data.draw(hs.pair_rules(schema)) for _ in range(2))
+    strong, weak = (data.draw(hs.one_table_rules(schema)) for _ in range(2))
     if implies(strong, weak) and not naive.violations(strong, rows, nulls):
         assert not naive.violations(weak, rows, nulls)
 

@@ -32,7 +32,7 @@ TEXTS = [
 @st.composite
 def rule_lists(draw: st.DrawFn):
     schema = hs.Schema.of(a="integer", b="integer", c="text")
-    mixed = st.one_of(hs.pair_rules(schema), st.sampled_from([parse(t) for t in TEXTS]))
+    mixed = st.one_of(hs.one_table_rules(schema), st.sampled_from([parse(t) for t in TEXTS]))
     return draw(st.lists(mixed, max_size=12))
 
 

@@ -20,8 +20,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import holdfast as hf
-from holdfast.rules.predicate import Compare
-from holdfast.rules.rule import Dc, Fd, Ind, Key, Rule, conjunction_text
+from holdfast.rules.predicate import Compare, conjunction_text
+from holdfast.rules.rule import Dc, Fd, Ind, Key, Rule
 from holdfast.rules.rulefile import RuleEntry
 from holdfast.spark import batch
 from holdfast.spark.identity import identity
@@ -75,7 +75,7 @@ def stories(draw: st.DrawFn, *, keyed: bool, kernels: bool = True, kinds: tuple[
 
 @st.composite
 def rules_of_any_kind(draw: st.DrawFn, schema: Schema) -> list[Rule]:
-    return [draw(hs.pair_rules(schema)) for _ in range(2)] + [draw(hs.dcs(schema))]
+    return [draw(hs.one_table_rules(schema)) for _ in range(2)] + [draw(hs.dcs(schema))]
 
 
 @st.composite

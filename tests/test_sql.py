@@ -58,7 +58,7 @@ def found(rows) -> list[object]:
 @settings(max_examples=cases(400))
 def test_duckdb_finds_what_the_definition_finds(duck, data, nulls):
     schema, rows = data.draw(hs.tables(rows=7))
-    rule = data.draw(hs.pair_rules(schema))
+    rule = data.draw(hs.one_table_rules(schema))
     where = data.draw(st.one_of(st.just(frozenset()), hs.one_row_filters(schema)))
     query = sql_or_none(rule, with_id(schema), nulls=nulls, where=where)
     if query is not None:
@@ -99,7 +99,7 @@ def test_sqlite_finds_what_the_definition_finds(data, nulls):
         {k: None if v != v else v for k, v in row.items()}  # NaN is null in SQLite
         for row in data.draw(hs.rows_of(schema, 6))
     ]
-    rule = data.draw(hs.pair_rules(schema))
+    rule = data.draw(hs.one_table_rules(schema))
     query = violations_sql(rule, with_id(schema), key=ID, nulls=nulls, dialect="sqlite")
     connection = sqlite3.connect(":memory:")
     names = [f'"{name.replace(chr(34), chr(34) * 2)}"' for name in (*schema.names, ID)]
@@ -118,7 +118,7 @@ def test_spark_finds_what_the_definition_finds(spark):
     @settings(max_examples=40, database=None)
     def law(data, nulls):
         schema, rows = data.draw(hs.tables(rows=6))
-        rules = [data.draw(hs.pair_rules(schema)) for _ in range(2)]
+        rules = [data.draw(hs.one_table_rules(schema)) for _ in range(2)]
         frame = spark.createDataFrame(numbered(schema, rows))
         frame.createOrReplaceTempView("data")
         for rule in rules:
@@ -134,7 +134,7 @@ def test_spark_finds_what_the_definition_finds(spark):
 @settings(max_examples=cases(40))
 def test_every_dialect_reads_its_own_sql(dialect, data, nulls):
     schema = data.draw(hs.schemas())
-    query = sql_or_none(data.draw(hs.pair_rules(schema)), with_id(schema), nulls=nulls, dialect=dialect)
+    query = sql_or_none(data.draw(hs.one_table_rules(schema)), with_id(schema), nulls=nulls, dialect=dialect)
     if query is not None:
         assert sqlglot.parse_one(query, dialect=dialect).sql(dialect=dialect, identify=True) == query
 

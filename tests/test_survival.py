@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import holdfast as hf
+from holdfast.cli.main import status_of
 from holdfast.ranking.rank import Ranked
 from holdfast.rules.implication import implies
 from holdfast.workflow.decisions import Decisions, deciding
@@ -129,9 +130,37 @@ def test_what_a_person_wrote_into_the_file_stays(tmp_path):
         (place / "rules.yml").write_text(
             "version: 1\nrules:\n  # ask Ana\n  - {rule: x -> zip, status: suggested}\n"
             "  - {rule: x -> city, status: suggested, owner: ben}\n  - {rule: city -> zip, status: suggested}\n"
+            "  - rule: zip -> x\n    status: suggested\n    description: Rows with the same zip have the same x.\n"
         )
         ranked = [Ranked(hf.parse("zip -> city"), "zip -> city", "words", None, 0.9)]
         with deciding(book) as decisions:
-            assert refresh_suggestions(decisions, book, ranked) == (["zip -> city"], ["city -> zip"])
+            assert refresh_suggestions(decisions, book, ranked) == (["zip -> city"], ["zip -> x"])
         text = (place / "rules.yml").read_text()
-        assert "# ask Ana" in text and "owner: ben" in text and "city -> zip" not in text and "zip -> city" in text
+        assert "# ask Ana" in text and "owner: ben" in text and "zip -> x" not in text and "city -> zip" in text
+
+
+def test_a_description_that_somebody_wrote_and_what_nearly_held_stay(tmp_path):
+    place = tmp_path / "book"
+    with hf.Rulebook.create(place, towns(400), key="id", kinds=("key", "fd"), max_size=2) as book:
+        (place / "rules.yml").write_text(
+            "version: 1\nrules:\n\n  - {rule: zip -> city, status: suggested, description: ask logistics}\n\n"
+            "  - rule: x -> zip\n    status: suggested\n"
+            "    description: Rows with the same x have the same zip, nearly always (error 90 %).\n"
+            "  - {rule: zip -> x, status: suggested, description: Rows with the same zip have the same x.}\n"
+        )
+        with deciding(book) as decisions:
+            new, withdrawn = refresh_suggestions(decisions, book, best_survivors(book))
+        assert withdrawn == ["zip -> x"] and "key(id)" not in new  # the declared key
+        text = (place / "rules.yml").read_text()
+        assert "ask logistics" in text and "x -> zip" in text
+
+
+def test_a_rulebook_that_keeps_no_rules_has_scores_and_keeps_its_suggestions(tmp_path):
+    place = tmp_path / "book"
+    towns(400).to_pandas().to_csv(tmp_path / "towns.csv", index=False)
+    assert status_of(["init", str(place), str(tmp_path / "towns.csv"), "--key", "id"]) == 0
+    before = (place / "rules.yml").read_text()
+    assert "zip -> city" in before and status_of(["rules", "suggest", str(place)]) == 0
+    assert (place / "rules.yml").read_text() == before
+    with hf.Rulebook.open(place) as book:
+        assert "zip -> city" in [one.text for one in best_survivors(book)]

@@ -47,7 +47,7 @@ def answers(book, rule) -> tuple:
 @settings(max_examples=cases(60))
 def test_a_rule_of_the_only_table_is_one_rule_however_it_is_written(data, nulls):
     schema, rows = data.draw(hs.tables(rows=6))
-    rule = data.draw(hs.pair_rules(schema))
+    rule = data.draw(hs.one_table_rules(schema))
     table, extra = hs.to_arrow(schema, rows), hs.to_arrow(schema, rows[:1])
     for tables, name in ((table, "data"), ({"jhu": table}, "jhu")):
         bare, named = forms(rule, [name])

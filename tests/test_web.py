@@ -122,7 +122,7 @@ def test_the_api_tells_what_the_rulebook_knows(served):
         second = got(address, f"api/rules/{rule_id(FD)}/violations?size=5&page=2")["violations"]
         assert [[v["t"], v["s"]] for v in second] == pairs[5:10]
         status, text = ask(address, f"rules/{rule_id(FD)}")
-        assert status == 200 and "1 group of rows clash, 10 rows in all" in " ".join(text.split())
+        assert status == 200 and "1 group of rows that clash, 10 rows in all" in " ".join(text.split())
         row = got(address, "api/tables/people/rows/7")
         assert row["values"]["city"] == HOSTILE and row["rules"][0]["violations"] == 9
         every = got(address, "api/rules?size=200")
@@ -442,6 +442,20 @@ def test_a_refreshed_book_writes_what_a_book_opened_anew_would(tmp_path):
         assert again.table() == expected and again.version == version == 39
         assert [record["version"] for record in again.records()] == list(range(40))
         assert again.table().column("word")[-1].as_py() == "39 199"
+
+
+def test_a_table_whose_name_has_a_slash_and_one_that_is_alone(tmp_path):
+    table = pa.table({"a": [1, 1], "b": [1, 2]})
+    hf.Rulebook.create(tmp_path / "b", {"x/y": table, "z": table}, rules=["`x/y`: key(a)"]).close()
+    with serving(tmp_path / "b") as (address, _):
+        assert "accepted" in ask(address, "tables/x%2Fy")[1] and "row 1" in ask(address, "tables/x%2Fy/rows/0")[1]
+        assert got(address, "api/tables/x%2Fy")["rows"] == 2 and got(address, "api/tables/x%2Fy/rows/1")["row"] == 1
+        assert got(address, "api/tables/x%2Fy/rows?key=1")["row"] == 1
+        assert ask(address, "tables/z/nothing")[0] == 404
+    hf.Rulebook.create(tmp_path / "c", table, rules=["a -> b"]).close()
+    with serving(tmp_path / "c") as (address, _):
+        page = ask(address, "tables/data")[1]
+        assert "accepted" in page and page.count("a -&gt; b") >= 3  # the rule, and beside both columns
 
 
 def test_rows_of_a_table_without_a_key(tmp_path):

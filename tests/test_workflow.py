@@ -24,7 +24,7 @@ from holdfast.report.facts import lines_of, shown_violation
 from holdfast.report.page import report_html
 from holdfast.rules.rulefile import RuleEntry, RuleFile
 from holdfast.violations.look import of_row
-from holdfast.workflow.alerts import alerts_of_batch, send
+from holdfast.workflow.alerts import alerts_of_batch, body_of, send
 from holdfast.workflow.baseline import Baseline
 from holdfast.workflow.decisions import ACCEPTED, FILE, REJECTED, SUGGESTED, Decisions, adopt, deciding, look_at
 from holdfast.workflow.history import History
@@ -185,6 +185,17 @@ def test_one_text_under_two_ids(tmp_path):
 
 
 # --- baseline, tolerance, alerts --------------------------------------------------------------------------------
+
+
+def test_an_alert_names_the_largest_groups_that_have_something_new():
+    rows = [{"id": n, "zip": n % 8, "city": f"town {n % 8}"} for n in range(400 - 200)]
+    with hf.Rulebook.create(None, pa.Table.from_pylist(rows), key="id", rules=["zip -> city"]) as book:
+        new = [{"id": 900 + n, "zip": n, "city": "elsewhere"} for n in range(7)]
+        more = [{"id": 990 + n, "zip": 6, "city": "town 6"} for n in range(9)]
+        (alert,) = alerts_of_batch(book, book.apply(hf.Change(inserts=pa.Table.from_pylist(new + more))))
+        assert alert.groups[0] == "6: town 6 34 rows, elsewhere 1 row (906)"
+        assert len(alert.groups) == 6 and alert.groups[-1] == "and 2 groups more" and len(alert.examples) == 5
+        assert body_of([alert]).count("elsewhere 1 row") == 5
 
 
 def test_only_what_is_not_known_alerts(book):
@@ -387,7 +398,7 @@ def test_violations_weaken_and_improve_a_rule(book):
 @settings(max_examples=cases(60))
 def test_pages_and_rows_are_those_of_the_definition(data, nulls):
     schema, rows = data.draw(hs.tables(rows=9))
-    rule = data.draw(hs.pair_rules(schema))
+    rule = data.draw(hs.one_table_rules(schema))
     book = hf.Rulebook.create(None, hs.to_arrow(schema, rows))
     look = book.look(rule, nulls)
     expected = [pair if isinstance(pair, tuple) else (pair,) for pair in naive.violations(rule, rows, nulls)]

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from holdfast.rules.change import RuleChange
     from holdfast.rules.grammar import parse
     from holdfast.rules.nulls import Nulls
-    from holdfast.rules.rule import Dc, Fd, Ind, Key, Order, Rule
+    from holdfast.rules.rule import Calculation, Dc, Fd, Ind, Key, Order, Rule
     from holdfast.rules.rulefile import RuleEntry, RuleFile
     from holdfast.rules.ruleset import RuleSet
     from holdfast.rules.sql import violations_sql
@@ -48,6 +48,7 @@ __version__ = "0.2.0"
 __all__ = [
     "Bad",
     "BatchViolations",
+    "Calculation",
     "Change",
     "ChangeRefused",
     "Clashing",
@@ -117,7 +118,7 @@ _HOMES = {  # the names of each module; a module is imported when one of its nam
     "holdfast.rules.change": "RuleChange",
     "holdfast.rules.grammar": "parse",
     "holdfast.rules.nulls": "Nulls",
-    "holdfast.rules.rule": "Dc Fd Ind Key Order Rule",
+    "holdfast.rules.rule": "Calculation Dc Fd Ind Key Order Rule",
     "holdfast.rules.rulefile": "RuleEntry RuleFile",
     "holdfast.rules.ruleset": "RuleSet",
     "holdfast.rules.sql": "violations_sql",

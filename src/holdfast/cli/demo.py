@@ -20,7 +20,7 @@ from holdfast.cli.terminal import Console
 from holdfast.errors import HoldfastError
 from holdfast.generate import GeneratedBatch, GeneratedStream, orders
 from holdfast.rulebook import Rulebook
-from holdfast.rules.rule import KINDS
+from holdfast.rules.rule import SEARCHED_KINDS
 from holdfast.rules.sentence import sentence
 
 Record = dict[str, Any]
@@ -85,7 +85,7 @@ def _write(stream: GeneratedStream, place: Path, batches: int, size: int, log: C
         "book": "book",
         "tables": {n: {"base": f"base/{n}.parquet", "key": list(key)} for n, key in stream.keys.items()},
         "rules": list(stream.rules),
-        "kinds": list(KINDS),
+        "kinds": list(SEARCHED_KINDS),
         "max_size": _MAX_SIZES,
         "source": {"kind": "files", "path": "landing", "files_per_batch": 1},
         "keep": batches + 1,

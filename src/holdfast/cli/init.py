@@ -47,10 +47,10 @@ from holdfast.finding import search as search_tables
 from holdfast.ranking.most import DEFAULT_MOST
 from holdfast.ranking.rank import Ranked
 from holdfast.rulebook import DEFAULT_KEEP, Rulebook
-from holdfast.rules.rule import Key as KeyRule
 from holdfast.rules.rulefile import RuleFile
 from holdfast.rules.wording import counted
 from holdfast.workflow.decisions import ACCEPTED, SUGGESTED, Decisions, deciding, file_of, write
+from holdfast.workflow.suggestions import is_declared_key
 
 
 def init_command(
@@ -123,9 +123,4 @@ def _suggestions(book: Rulebook, search: SearchOptions, most: int, progress: Sea
         best = book.best(most)
     else:
         best = search_tables(book.encoded, replace(search, kinds=DEFAULT_KINDS), progress=progress).best(most)
-    return [r for r in best if not (isinstance(r.rule, KeyRule) and _is_declared_key(r.rule, book))]
-
-
-def _is_declared_key(rule: KeyRule, book: Rulebook) -> bool:
-    """Whether this is the key that the user declared for the table."""
-    return any(set(table.key) == rule.columns and rule.table in (None, name) for name, table in book.tables.items())
+    return [one for one in best if not is_declared_key(one.rule, book)]

@@ -52,7 +52,7 @@ def _print_tables(results: list[RuleResult], pairs: bool) -> None:
 
 def print_groups(console: Console, about: str, found: ClashingGroups) -> None:
     """Prints a line for each group of rows that clash."""
-    what = f"{counted(found.count, 'group')} of rows clash, {counted(found.rows, 'row')} in all"
+    what = f"{counted(found.count, 'group')} of rows that clash, {counted(found.rows, 'row')} in all"
     shown = len(found.groups)
     first = f"; the largest {counted(shown, 'group')}" if shown < found.count else ""
     first += f"; fewest rows to change or remove: {found.fewest:,}"

@@ -152,11 +152,16 @@ def _list(
     with Rulebook.open(directory, version=version) as book:
         found = book.found()
         lines = lines_of(book) if version is None else []
-        records = [_line_record(line) for line in lines if _is_current(line, found, book)]
+        survivors = [] if every else best_survivors(book)
+        survived = {one.id: one.survived for one in survivors}
+        records = [
+            _line_record(line) | {"survived": survived.get(line.id, "")}
+            for line in lines
+            if _is_current(line, found, book)
+        ]
         if version is not None:
             records = [_entry_record(book, entry) for entry in book.entries]
         decided = {entry.value.id for entry in book.entries} if version is not None else Decisions.of(book).rule_ids
-        survivors = [] if every else best_survivors(book)
         best = every_record(found) if every else [one.record() | {"survived": one.survived} for one in survivors]
         records += [
             {"id": r["id"], "kind": r["kind"], "rule": r["text"], "status": FOUND, "nulls": book.discovery_nulls}

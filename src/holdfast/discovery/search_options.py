@@ -9,9 +9,9 @@ from typing import Any, TypedDict
 
 from holdfast.errors import HoldfastError, RuleError, shown
 from holdfast.rules.bind import require_policy
-from holdfast.rules.rule import KINDS
+from holdfast.rules.rule import KINDS, SEARCHED_KINDS
 
-DEFAULT_KINDS = KINDS
+DEFAULT_KINDS = SEARCHED_KINDS
 OF_ONE_TABLE, OF_EVIDENCE = ("key", "fd"), ("order", "dc")
 DEFAULT_SIZES: Mapping[str, int | None] = {"key": 5, "fd": 5, "order": 3, "dc": 4, "ind": 1}
 DEFAULT_ERRORS: Mapping[str, str] = {"key": "g3", "fd": "g3", "order": "g1", "dc": "g1"}
@@ -79,6 +79,8 @@ class SearchOptions:
         for kind in kinds:
             if kind not in KINDS:
                 raise RuleError(f"{shown(kind)} is not one of the kinds of rule {', '.join(KINDS)}")
+            if kind not in SEARCHED_KINDS:
+                raise RuleError(f"rules of the kind {kind} are not searched; what is worth reading among them is shown")
             _size(self.max_size, kind)
         error = self.max_error
         if not isinstance(error, int | float) or isinstance(error, bool) or not 0 <= error < 1:

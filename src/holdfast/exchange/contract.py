@@ -13,7 +13,7 @@ from holdfast.errors import RuleError
 from holdfast.rulebook import Rulebook
 from holdfast.rules.bind import table_of
 from holdfast.rules.operator import Op
-from holdfast.rules.predicate import Cell, Constant, IsNull
+from holdfast.rules.predicate import Cell, Compare, Constant, IsNull
 from holdfast.rules.rule import Dc, Ind, Key, Rule
 from holdfast.rules.rulefile import RuleEntry
 from holdfast.rules.sentence import sentence
@@ -144,6 +144,8 @@ def shape_of(rule: Rule) -> Shape:
     (predicate,) = rule.predicates
     if isinstance(predicate, IsNull):
         return None if predicate.negated else NotNull(predicate.cell.column)
+    if not isinstance(predicate, Compare):
+        return None
     if isinstance(predicate.right, Constant):
         return (
             Between(predicate.left.column, predicate.op, predicate.right)

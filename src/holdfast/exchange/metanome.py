@@ -9,8 +9,8 @@ from typing import Any
 from holdfast.exchange.contract import Contract, Files
 from holdfast.exchange.file_names import file_name
 from holdfast.rules.operator import Op
-from holdfast.rules.predicate import Cell, Compare, Constant, IsNull
-from holdfast.rules.rule import Dc, Fd, Ind, Key, Order
+from holdfast.rules.predicate import Cell, Compare, Constant
+from holdfast.rules.rule import Calculation, Dc, Fd, Ind, Key, Order
 from holdfast.rules.rulefile import RuleEntry
 
 _FILE_ENDINGS = {"key": "uccs", "fd": "fds", "ind": "inds", "order": "ods", "dc": "dcs"}
@@ -51,13 +51,16 @@ def _result(contract: Contract, entry: RuleEntry) -> dict[str, Any] | None:
     if isinstance(rule, Order):
         contract.leave_out(entry, "Metanome's order dependencies have no direction for each column")
         return None
+    if isinstance(rule, Calculation):
+        contract.leave_out(entry, "Metanome has no formulas")
+        return None
     return _denial(contract, entry, rule, table)
 
 
 def _denial(contract: Contract, entry: RuleEntry, rule: Dc, table: str) -> dict[str, Any] | None:
     predicates = []
     for predicate in sorted(rule.predicates, key=str):
-        if isinstance(predicate, IsNull):
+        if not isinstance(predicate, Compare):
             contract.leave_out(entry, "Metanome has no tests for null")
             return None
         predicates.append(_predicate(predicate, table))

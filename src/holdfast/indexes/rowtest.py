@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
 from holdfast.arrays import Flags
 from holdfast.rules.operator import Op
-from holdfast.rules.predicate import Cell, Compare, IsNull, Predicate
+from holdfast.rules.predicate import Cell, Compare, IsNull, Miscalculated, Predicate
 from holdfast.table.compare import common_codes, mark
 from holdfast.table.dictionary import NULL, Codes, TextDictionary
-from holdfast.table.schema import Schema
+from holdfast.table.schema import Column, Schema
+
+_FITS = 2**63
 
 
 def rows_that_satisfy(
@@ -38,10 +40,31 @@ def _satisfies(
     if isinstance(predicate, IsNull):
         is_null: Flags = cells[0] == NULL
         return ~is_null if predicate.negated else is_null
+    if isinstance(predicate, Miscalculated):
+        return _miscalculated(predicate, [schema.column(cell.column) for cell in predicate.cells], cells)
     if isinstance(predicate.right, Cell):
         columns = [schema.column(cell.column) for cell in predicate.cells]
         return holds(predicate.op, *common_codes(columns[0], cells[0], columns[1], cells[1]), nulls)
     return _holds_with_constant(predicate, schema, cells[0], dictionary, nulls)
+
+
+def _miscalculated(predicate: Miscalculated, columns: Sequence[Column], cells: Sequence[Codes]) -> Flags:
+    """Where a number is not what the formula gives, exactly: in 64 bits, or as Python integers if these are too few."""
+    filled = np.flatnonzero(np.all([codes != NULL for codes in cells], axis=0))
+    numbers, scales = [codes[filled] for codes in cells], [column.scale for column in columns]
+    is_sum = predicate.formula.op == "+"
+    if is_sum:
+        factors = [10 ** (max(scales) - scale) for scale in scales]
+    else:
+        places = scales[1] + scales[2]
+        factors = [10 ** max(places - scales[0], 0), 10 ** max(scales[0] - places, 0), 1]
+    most = [max(int(np.abs(n).max(initial=0)), 1) * factor for n, factor in zip(numbers, factors, strict=True)]
+    if max(most[0], most[1] + most[2] if is_sum else most[1] * most[2]) >= _FITS:
+        numbers = [n.astype(object) for n in numbers]
+    result, left, right = (n * factor for n, factor in zip(numbers, factors, strict=True))
+    wrong = np.zeros(len(cells[0]), bool)
+    wrong[filled] = (result != (left + right if is_sum else left * right)).astype(bool)
+    return wrong
 
 
 def _holds_with_constant(

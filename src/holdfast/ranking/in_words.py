@@ -7,9 +7,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from holdfast.ranking.rank import Ranked
+from holdfast.rules.names import by_position
 from holdfast.rules.operator import Op
 from holdfast.rules.predicate import Cell, Compare
-from holdfast.rules.rule import Dc, Fd, Ind, Key, Order, Rule
+from holdfast.rules.rule import Calculation, Dc, Fd, Ind, Key, Order, Rule
 from holdfast.rules.sentence import sentence
 from holdfast.rules.wording import counted, percent
 from holdfast.table.dictionary import NULL
@@ -22,6 +23,7 @@ TITLES = {
     "order": "what rises with what",
     "dc": "what holds in each row",
 }
+_KINDS_OF = {"dc": ("row", "dc")}  # of a section with several
 
 
 @dataclass(frozen=True)
@@ -64,7 +66,7 @@ def sections_of(
     mine = [one for one in ranked if not _is_constant(one.rule)]
     sections = []
     for kind, title in TITLES.items():
-        of_kind = [one for one in mine if one.kind == kind]
+        of_kind = [one for of in _KINDS_OF.get(kind, (kind,)) for one in mine if one.kind == of]
         lines = _texts(of_kind, len(rows)) if texts else _lines(of_kind, rows.schema.names, len(rows))
         sections.append((title, tuple(lines)))
     facts = () if is_sample else tuple(_facts(rows))
@@ -136,6 +138,8 @@ def _in_words(group: Sequence[Ranked], columns: Sequence[str]) -> str:
     if isinstance(rule, Fd):
         rights = [one.rule.right for one in group if isinstance(one.rule, Fd)]
         return f"{_together(rule.left, columns)} -> {_names(rights)}"
+    if isinstance(rule, Calculation):
+        return rule.body(by_position(columns))
     if isinstance(rule, Key):
         return _together(rule.columns, columns)
     if isinstance(rule, Dc) and rule.is_one_row:

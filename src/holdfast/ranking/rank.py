@@ -9,11 +9,12 @@ of these; they are listed on request.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from holdfast.discovery.budget import Budget
 from holdfast.discovery.search_options import SearchOptions
+from holdfast.ranking.calculations import Calculations
 from holdfast.ranking.comparisons import Comparisons
 from holdfast.ranking.credible import MAX_EXCEPTIONS, Credible
 from holdfast.ranking.dependencies import Dependencies
@@ -23,7 +24,7 @@ from holdfast.ranking.most import DEFAULT_MOST
 from holdfast.ranking.orders import orders
 from holdfast.ranking.table_view import TableView
 from holdfast.rules.names import by_position
-from holdfast.rules.rule import KINDS, Fd, Key, Rule
+from holdfast.rules.rule import KINDS, Calculation, Dc, Fd, Key, Rule, as_dc
 from holdfast.rules.ruleset import RuleSet
 from holdfast.rules.sentence import sentence
 
@@ -115,10 +116,28 @@ def _of_table(
                 :most
             ]
     if "dc" in kinds:
-        credible += Comparisons(view, exceptions, budget).rules()[:most]
+        calculations = Calculations(view, exceptions, budget).rules()[:most]
+        comparisons = Comparisons(view, exceptions, budget).rules()
+        credible = calculations + [one for one in credible if not _follows(one, calculations)]
+        credible += [one for one in comparisons if not _follows(one, calculations)][:most]
     if budget.ended is not None:
         budget.skip(NOT_ALL_RANKED)
     return credible
+
+
+def _follows(one: Credible, calculations: Sequence[Credible]) -> bool:
+    """Whether a dependency or comparison only says what a sum or product of the same columns says."""
+    if not isinstance(one.rule, Fd | Dc):
+        return False
+    columns = {cell.column for p in as_dc(one.rule).predicates for cell in p.cells}
+    for calculation in calculations:
+        rule = calculation.rule
+        if isinstance(rule, Calculation):
+            parts = {rule.formula.left, rule.formula.right}
+            is_same = columns == parts | {rule.result} if isinstance(one.rule, Fd) else rule.result in columns
+            if is_same and columns <= parts | {rule.result}:
+                return True
+    return False
 
 
 def _references(foreign_keys: Iterable[ForeignKey]) -> Iterator[Ranked]:

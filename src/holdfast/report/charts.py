@@ -44,7 +44,7 @@ def _violations_chart(versions: Sequence[int], trends: Mapping[str, Sequence[Poi
             {"version": version, "rule": order[min(place, _MAX_RULES)], "violations": count}
             for version, count in zip(versions, counts, strict=True)
         ]
-    mark = alt.Chart(alt.Data(values=rows)).mark_area(interpolate="step-after", opacity=0.85)
+    mark = alt.Chart(alt.Data(values=rows)).mark_area(interpolate="step", opacity=0.85)
     return _svg(
         mark.encode(
             x=_version(alt, versions),

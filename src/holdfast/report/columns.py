@@ -55,7 +55,8 @@ def _facts(column: Column, codes: Codes, dictionary: TextDictionary, *, is_hidde
     texts = _texts(column, values[top], dictionary)
     common = tuple((_short(t), int(n)) for t, n in zip(texts, counts[top], strict=True) if n > 1)
     if column.kind.ordered:
-        least, most = _texts(column, values[[0, -1]], dictionary)
+        ends = _texts(column, values[[0, -1, -2 if len(values) > 1 else -1]], dictionary)
+        least, most = ends[0], ends[2] if ends[1] == "nan" else ends[1]  # NaN is larger than every number
         return ColumnFacts(*about, range=(least, most), common=common)
     if column.kind is not Kind.TEXT:
         return ColumnFacts(*about, common=common)

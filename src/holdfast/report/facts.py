@@ -24,7 +24,7 @@ from holdfast.workflow.baseline import Baseline
 from holdfast.workflow.decisions import ACCEPTED, SUGGESTED, Decisions, look_at
 from holdfast.workflow.history import Event, History, Point
 from holdfast.workflow.masking import Mask
-from holdfast.workflow.suggestions import best_survivors
+from holdfast.workflow.suggestions import best_survivors, of_all_kinds
 
 Record = dict[str, Any]
 KIND_NAMES = {
@@ -33,6 +33,7 @@ KIND_NAMES = {
     "ind": "Inclusions and foreign keys",
     "order": "Order dependencies",
     "dc": "Denial constraints",
+    "row": "Calculations in each row",
 }
 _MAX_WORST, _MAX_EXAMPLES, _MAX_EVENTS = 10, 3, 40
 _MAX_GROUPS = 5  # of rows that clash, for a rule
@@ -145,7 +146,7 @@ def facts_of(book: Rulebook, name: str, most: int = DEFAULT_MOST) -> Facts:
     lines = [line for line in decided if line.status in (ACCEPTED, SUGGESTED)]
     best = best_survivors(book, most)
     lines += [line_of_ranked(ranked, book.discovery_nulls) for ranked in best if ranked.id not in decided_ids]
-    said, references = book.encoded.in_words(best)
+    said, references = book.encoded.in_words(of_all_kinds(book, most))
     lines = [_counted(book, line, found) for line in lines]
     violated = sorted((line for line in lines if line.violations), key=_worst_first)
     return Facts(

@@ -70,6 +70,12 @@ class RulebookReader:
         return self._engine.options.nulls
 
     @property
+    def kept_kinds(self) -> tuple[str, ...]:
+        """The kinds of rules that are found and kept true to the rows."""
+        search = self._engine.options.search
+        return () if search is None else tuple(search.kinds)
+
+    @property
     def rule_nulls(self) -> str:
         """How nulls compare in given rules that name no policy."""
         return self._engine.options.rule_nulls

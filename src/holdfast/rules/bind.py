@@ -10,7 +10,7 @@ from decimal import Decimal
 from holdfast.errors import RuleError, SchemaError, shown
 from holdfast.rules.nulls import Nulls
 from holdfast.rules.operator import Op
-from holdfast.rules.predicate import Cell, Compare, Predicate
+from holdfast.rules.predicate import Cell, Compare, Miscalculated, Predicate
 from holdfast.rules.rule import Dc, Ind, Rule, as_dc
 from holdfast.table.compare import comparable, mark
 from holdfast.table.kind import Kind
@@ -87,6 +87,14 @@ def require_predicates_fit(predicates: frozenset[Predicate], schema: Schema) -> 
             schema.position(cell.column)
         if isinstance(predicate, Compare):
             _require_comparison(predicate, schema)
+        elif isinstance(predicate, Miscalculated):
+            _require_exact_numbers(predicate, schema)
+
+
+def _require_exact_numbers(predicate: Miscalculated, schema: Schema) -> None:
+    for column in (schema.column(cell.column) for cell in predicate.cells):
+        if column.kind not in (Kind.INTEGER, Kind.DECIMAL):
+            raise RuleError(f"column {column.name!r} is {column.type_text}; a formula has integers and decimals only")
 
 
 def _require_comparison(predicate: Compare, schema: Schema) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from holdfast.rules.operator import Op
 from holdfast.rules.predicate import Compare
-from holdfast.rules.rule import Dc, Fd, Ind, Key, Marked, Order, Rule
+from holdfast.rules.rule import Calculation, Dc, Fd, Ind, Key, Marked, Order, Rule
 from holdfast.table.schema import Schema
 
 _WEAKER = {
@@ -41,7 +41,7 @@ def more_general(rule: Rule, schema: Schema) -> Iterator[Rule]:
     elif isinstance(rule, Dc):
         yield from _constraints(rule, schema)
     else:
-        assert isinstance(rule, Ind)
+        assert isinstance(rule, Ind | Calculation)
 
 
 def _orders(rule: Order, schema: Schema) -> Iterator[Order]:

@@ -17,8 +17,8 @@ from typing import TypeVar
 from holdfast.errors import ParseError, RuleError, shown
 from holdfast.rules.names import IDENTIFIER, RESERVED
 from holdfast.rules.operator import Op
-from holdfast.rules.predicate import NUMBER_BOUNDS, Cell, Compare, Constant, IsNull, Predicate
-from holdfast.rules.rule import Dc, Fd, Ind, Key, Marked, Order, Rule
+from holdfast.rules.predicate import NUMBER_BOUNDS, Cell, Compare, Constant, Formula, IsNull, Predicate
+from holdfast.rules.rule import Calculation, Dc, Fd, Ind, Key, Marked, Order, Rule
 
 Part = TypeVar("Part")
 
@@ -34,7 +34,7 @@ _TOKEN = re.compile(
     | (?P<quoted>`(?:[^`]++|``)++`)
     | (?P<number>-?(?:\d++(?:\.\d*+)?|\.\d++)(?:[eE][-+]?\d++)?)
     | (?P<string>'(?:[^']++|'')*+')
-    | (?P<sign>->|<=|>=|!=|<>|==|[=<>(){{}},.:])
+    | (?P<sign>->|<=|>=|!=|<>|==|[=<>(){{}},.:+*-])
     | (?P<end>\Z)
     | (?P<other>.)
     )""",
@@ -153,6 +153,8 @@ class _Parser:
             return self.order(table)
         if table is None and self.is_inclusion():
             return self.inclusion()
+        if self.token.kind in ("name", "quoted") and self.sees("=", ahead=1):
+            return self.calculation(table)
         return self.dependency(table)
 
     def table_prefix(self) -> str | None:
@@ -173,13 +175,24 @@ class _Parser:
         if self.accept("("):
             self.expect(")", ": an empty left side is written ()")
         else:
-            what = "a rule: key(..), not(..), a -> b, {a <} -> b <, or t.a in s.b"
+            what = "a rule: key(..), not(..), a -> b, {a <} -> b <, t.a in s.b, or a = b + c"
             left = self.listed(lambda: self.name(what if self.at == 0 else "a column"))
         self.expect("->", " or `,`" if left else "")
         right = self.name("the column on the right")
         if self.sees(","):
             raise self.fail("one column on the right (write one rule for each)")
         return Fd(frozenset(left), right, table)
+
+    def calculation(self, table: str | None) -> Calculation:
+        result = self.name("a column")
+        self.expect("=")
+        left, op = self.name("a column"), self.token.text
+        if not any(map(self.accept, "+-*")):
+            raise self.fail("one of + - *")
+        right = self.name("a column")
+        if op == "-":  # a = b - c
+            return Calculation(left, Formula("+", result, right), table)
+        return Calculation(result, Formula(op, left, right), table)
 
     def order(self, table: str | None) -> Order:
         self.expect("{")

@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from itertools import combinations
 
 from holdfast.rules.operator import Op, Weak
-from holdfast.rules.predicate import Cell, Compare, Constant, IsNull, Predicate
-from holdfast.rules.rule import Dc, Fd, Ind, Key, Marked, Order, Rule
+from holdfast.rules.predicate import Cell, Compare, Constant, Formula, IsNull, Miscalculated, Predicate
+from holdfast.rules.rule import Calculation, Dc, Fd, Ind, Key, Marked, Order, Rule
 
-Node = Cell | Constant
+Node = Cell | Constant | Formula
 Atom = tuple[Node, Node | None, Weak | bool]
 
 
@@ -26,6 +26,8 @@ def implies(strong: Rule, weak: Rule) -> bool:
     """
     if type(strong) is not type(weak) or strong.table != weak.table:
         return False
+    if isinstance(strong, Calculation):
+        return strong == weak
     if isinstance(strong, Key) and isinstance(weak, Key):
         return strong.columns <= weak.columns
     if isinstance(strong, Fd) and isinstance(weak, Fd):
@@ -64,6 +66,8 @@ def atoms_of(predicates: Iterable[Predicate]) -> frozenset[Atom]:
     for p in predicates:
         if isinstance(p, IsNull):
             atoms.add((p.cell, None, p.negated))
+        elif isinstance(p, Miscalculated):
+            atoms.add((p.result, p.formula, True))
         else:
             atoms.update((p.left, p.right, atom) for atom in Weak if atom in p.op.atoms)
     return frozenset(atoms)

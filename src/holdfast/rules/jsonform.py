@@ -7,8 +7,8 @@ from typing import Any
 from holdfast.errors import RuleError, shown
 from holdfast.rules.grammar import parse
 from holdfast.rules.names import Rank, by_name
-from holdfast.rules.predicate import Cell, Constant, IsNull, Predicate
-from holdfast.rules.rule import Fd, Ind, Key, Marked, Order, Rule
+from holdfast.rules.predicate import Cell, Constant, IsNull, Miscalculated, Predicate
+from holdfast.rules.rule import Calculation, Fd, Ind, Key, Marked, Order, Rule
 
 Record = dict[str, Any]
 
@@ -41,6 +41,9 @@ def _parts(rule: Rule, rank: Rank) -> Record:
     if isinstance(rule, Order):
         marks = sorted(rule.left, key=lambda m: rank(m.column))
         return {"left": [_marked(m) for m in marks], "right": _marked(rule.right)}
+    if isinstance(rule, Calculation):
+        operands = sorted((rule.formula.left, rule.formula.right), key=rank)
+        return {"result": rule.result, "op": rule.formula.op, "operands": operands}
     return {"predicates": [_predicate(p) for p in sorted(rule.predicates, key=lambda p: p.sort_key(rank))]}
 
 
@@ -51,6 +54,8 @@ def _marked(mark: Marked) -> Record:
 def _predicate(predicate: Predicate) -> Record:
     if isinstance(predicate, IsNull):
         return {"left": _operand(predicate.cell), "op": "is not null" if predicate.negated else "is null"}
+    if isinstance(predicate, Miscalculated):
+        return {"left": _operand(predicate.result), "op": "!=", "right": {"formula": predicate.formula.text()}}
     return {"left": _operand(predicate.left), "op": str(predicate.op), "right": _operand(predicate.right)}
 
 

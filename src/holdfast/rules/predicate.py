@@ -1,7 +1,8 @@
-"""Predicates of denial constraints: comparisons of a cell with a cell or a literal, and null tests."""
+"""Predicates of denial constraints: comparisons of a cell with a cell or a literal, null tests, and formulas."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -163,4 +164,81 @@ class IsNull:
         return f"{self.cell} is {'not ' if self.negated else ''}null"
 
 
-Predicate = Compare | IsNull
+@dataclass(frozen=True)
+class Formula:
+    """A sum (`+`) or product (`*`) of two columns of a row. Its operands have no order."""
+
+    op: str
+    left: str
+    right: str
+
+    def __post_init__(self) -> None:
+        if self.right < self.left:
+            first, second = self.right, self.left
+            object.__setattr__(self, "left", first)
+            object.__setattr__(self, "right", second)
+
+    def text(self, rank: Rank = by_name) -> str:
+        first, second = sorted((self.left, self.right), key=rank)
+        return f"{quoted(first)} {self.op} {quoted(second)}"
+
+
+@dataclass(frozen=True)
+class Miscalculated:
+    """`t.total != t.other + t.repair`. A row with a null in one of the columns never satisfies it, under any null
+    policy."""
+
+    result: Cell
+    formula: Formula
+
+    @property
+    def is_pair(self) -> bool:
+        return False
+
+    @property
+    def cells(self) -> tuple[Cell, ...]:
+        return (self.result, *(Cell(self.result.row, name) for name in (self.formula.left, self.formula.right)))
+
+    def mirrored(self) -> Miscalculated:
+        return replace(self, result=self.result.mirrored())
+
+    def canonical(self, rank: Rank = by_name) -> Miscalculated:
+        return self
+
+    def sort_key(self, rank: Rank) -> tuple[object, ...]:
+        return (rank(self.result.column), self.result.row != "t", 3, (0, ""), False, self.formula.text(rank))
+
+    def __str__(self) -> str:
+        _, left, right = self.cells
+        return f"{self.result} != {left} {self.formula.op} {right}"
+
+
+Predicate = Compare | IsNull | Miscalculated
+
+
+def conjunction_text(predicates: Iterable[Predicate], rank: Rank = by_name) -> str:
+    """`t.a = s.a and t.b < 5`, in canonical order."""
+    ordered = sorted((p.canonical(rank) for p in predicates), key=lambda p: p.sort_key(rank))
+    return " and ".join(map(str, ordered))
+
+
+def merged(predicates: Iterable[Predicate]) -> frozenset[Predicate]:
+    """The predicates with one comparison for each pair of operands; a contradiction is an error."""
+    comparisons: dict[tuple[Cell, Cell | Constant], Compare] = {}
+    tests: dict[Cell, IsNull] = {}
+    others = set[Miscalculated]()
+    for predicate in predicates:
+        if isinstance(predicate, Miscalculated):
+            others.add(predicate)
+            continue
+        if isinstance(predicate, IsNull):
+            if tests.setdefault(predicate.cell, predicate) != predicate:
+                raise RuleError(f"contradiction: {predicate.cell} cannot be both null and not null")
+            continue
+        earlier = comparisons.get(predicate.operands)
+        atoms = predicate.op.atoms | (earlier.op.atoms if earlier else predicate.op.atoms)
+        op = Op.of_atoms(atoms)
+        if op is None:
+            raise RuleError(f"contradiction: {predicate} and {earlier} cannot both hold")
+        comparisons[predicate.operands] = Compare(predicate.left, op, predicate.right)
+    return frozenset([*comparisons.values(), *tests.values(), *others])

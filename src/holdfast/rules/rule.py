@@ -1,4 +1,4 @@
-"""The five kinds of rule, as frozen values in canonical form.
+"""The kinds of rule, as frozen values in canonical form.
 
 Rules that differ only in the order of their parts are equal. `text(rank)` prints columns in the order of a schema,
 `str` by name.
@@ -15,15 +15,17 @@ from typing import ClassVar
 from holdfast.errors import RuleError
 from holdfast.rules.names import Rank, by_name, quoted
 from holdfast.rules.operator import Op
-from holdfast.rules.predicate import Cell, Compare, Constant, IsNull, Predicate
+from holdfast.rules.predicate import Cell, Compare, Formula, Miscalculated, Predicate, conjunction_text, merged
 
-KINDS = ("key", "fd", "ind", "order", "dc")
+KINDS = ("key", "fd", "ind", "order", "dc", "row")
+SEARCHED_KINDS = KINDS[:-1]  # those of which all rules can be found; of others, those worth reading
 
 
 class _Rule:
     """Base class of all rules."""
 
     kind: ClassVar[str]
+    is_one_row: ClassVar[bool] = False  # whether single rows violate it
     table: str | None
 
     def body(self, rank: Rank = by_name) -> str:
@@ -219,7 +221,7 @@ class Dc(_Rule):
     def __post_init__(self) -> None:
         if not self.predicates:
             raise RuleError("not() is not a rule: it needs at least one predicate")
-        predicates = _merged(p.canonical() for p in self.predicates)
+        predicates = merged(p.canonical() for p in self.predicates)
         if {cell.row for p in predicates for cell in p.cells} == {"s"}:
             predicates = _mirrored(predicates)
         mirror = _mirrored(predicates)
@@ -229,7 +231,7 @@ class Dc(_Rule):
         object.__setattr__(self, "predicates", predicates)
 
     @property
-    def is_one_row(self) -> bool:
+    def is_one_row(self) -> bool:  # type: ignore[override]
         """Whether the constraint is about single rows."""
         return _is_one_row(self.predicates)
 
@@ -262,34 +264,32 @@ def _is_one_row(predicates: Iterable[Predicate]) -> bool:
     return {cell.row for p in predicates for cell in p.cells} == {"t"}
 
 
-def conjunction_text(predicates: Iterable[Predicate], rank: Rank = by_name) -> str:
-    """`t.a = s.a and t.b < 5`, in canonical order."""
-    ordered = sorted((p.canonical(rank) for p in predicates), key=lambda p: p.sort_key(rank))
-    return " and ".join(map(str, ordered))
+@dataclass(frozen=True)
+class Calculation(_Rule):
+    """In each row, a number is the sum or product of two others. A row with a null in one of the columns complies.
+
+    >>> print(Calculation("total", Formula("+", "repair", "other")))
+    total = other + repair
+    """
+
+    kind: ClassVar[str] = "row"
+    is_one_row: ClassVar[bool] = True
+    result: str
+    formula: Formula
+    table: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.result in (self.formula.left, self.formula.right):
+            raise RuleError(f"{quoted(self.result)} is on both sides of =")
+
+    def body(self, rank: Rank = by_name) -> str:
+        return f"{quoted(self.result)} = {self.formula.text(rank)}"
 
 
-def _merged(predicates: Iterable[Predicate]) -> frozenset[Predicate]:
-    """The predicates with one comparison for each pair of operands; a contradiction is an error."""
-    comparisons: dict[tuple[Cell, Cell | Constant], Compare] = {}
-    tests: dict[Cell, IsNull] = {}
-    for predicate in predicates:
-        if isinstance(predicate, IsNull):
-            if tests.setdefault(predicate.cell, predicate) != predicate:
-                raise RuleError(f"contradiction: {predicate.cell} cannot be both null and not null")
-            continue
-        earlier = comparisons.get(predicate.operands)
-        atoms = predicate.op.atoms | (earlier.op.atoms if earlier else predicate.op.atoms)
-        op = Op.of_atoms(atoms)
-        if op is None:
-            raise RuleError(f"contradiction: {predicate} and {earlier} cannot both hold")
-        comparisons[predicate.operands] = Compare(predicate.left, op, predicate.right)
-    return frozenset([*comparisons.values(), *tests.values()])
+Rule = Key | Fd | Ind | Order | Dc | Calculation
 
 
-Rule = Key | Fd | Ind | Order | Dc
-
-
-def as_dc(rule: Key | Fd | Order | Dc) -> Dc:
+def as_dc(rule: Key | Fd | Order | Dc | Calculation) -> Dc:
     """The denial constraint with the same violating pairs, under every null policy.
 
     >>> print(as_dc(Fd(frozenset({"zip"}), "city")))
@@ -297,6 +297,8 @@ def as_dc(rule: Key | Fd | Order | Dc) -> Dc:
     """
     if isinstance(rule, Dc):
         return rule
+    if isinstance(rule, Calculation):
+        return Dc(frozenset({Miscalculated(Cell("t", rule.result), rule.formula)}), rule.table)
     if isinstance(rule, Key):
         marks = [Marked(column, Op.EQ) for column in rule.columns]
     elif isinstance(rule, Fd):

@@ -7,6 +7,7 @@
 | ind | (left table, left column, right table, right column) | |
 | order | marked columns with a weak operator | marked right column |
 | dc | predicates with a weak operator, and null tests | |
+| row | the formula | result |
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ from typing import Any
 
 from holdfast.rules.names import Rank
 from holdfast.rules.operator import Op, Weak
-from holdfast.rules.predicate import Compare, IsNull
-from holdfast.rules.rule import Dc, Fd, Ind, Key, Marked, Order, Rule
+from holdfast.rules.predicate import Compare, Formula, IsNull
+from holdfast.rules.rule import Calculation, Dc, Fd, Ind, Key, Marked, Order, Rule
 
 Item = Any  # depends on the kind of the rule, see above
 _WEAK_OPERATORS = {Weak.LE: Op.LE, Weak.GE: Op.GE, Weak.NE: Op.NE}
@@ -35,6 +36,8 @@ def columns_of(item: Item) -> tuple[str, ...]:
         return (item,)
     if isinstance(item, IsNull | Compare):
         return tuple(cell.column for cell in item.cells)
+    if isinstance(item, Formula):
+        return (item.left, item.right)
     if isinstance(item, Marked):
         return (item.column,)
     return (item[1], item[3])
@@ -61,7 +64,7 @@ def _split_order(rule: Order) -> tuple[list[Item], Item]:
 def _split_dc(rule: Dc) -> tuple[list[Item], Item]:
     items: list[Item] = []
     for p in rule.predicates:
-        items += [p] if isinstance(p, IsNull) else [replace(p, op=weak) for weak in _weak_operators(p.op)]
+        items += [p] if not isinstance(p, Compare) else [replace(p, op=weak) for weak in _weak_operators(p.op)]
     return items, None
 
 
@@ -88,6 +91,7 @@ _SPLITTERS: dict[str, Callable[[Any], tuple[list[Item], Item]]] = {
     "ind": _split_ind,
     "order": _split_order,
     "dc": _split_dc,
+    "row": lambda rule: ([rule.formula], rule.result),
 }
 _BUILDERS: dict[str, Callable[[str | None, list[Item], Item], Rule]] = {
     "key": lambda table, items, _: Key(frozenset(items), table),
@@ -95,4 +99,5 @@ _BUILDERS: dict[str, Callable[[str | None, list[Item], Item], Rule]] = {
     "ind": _build_ind,
     "order": _build_order,
     "dc": lambda table, items, _: Dc(frozenset(items), table),
+    "row": lambda table, items, conclusion: Calculation(conclusion, items[0], table),
 }

@@ -17,7 +17,7 @@ from holdfast.rules.bind import resolved
 from holdfast.rules.grammar import parse, parse_filter
 from holdfast.rules.nulls import Nulls
 from holdfast.rules.predicate import Predicate
-from holdfast.rules.rule import Dc, Fd, Ind, Key, Order, Rule
+from holdfast.rules.rule import Rule
 from holdfast.rules.yaml_document import document_of, entry_place, field_place, has_comment, round_trip
 from holdfast.table.schema import unknown_name
 from holdfast.whole_file import replace_whole
@@ -85,7 +85,7 @@ def as_entry(rule: Rule | str | RuleEntry, nulls: str = Nulls.SQL) -> RuleEntry:
     """A rule in any form as an entry, with an id from its text and the policy `nulls` if it has none of its own."""
     if isinstance(rule, RuleEntry):
         return rule if "nulls" in rule.model_fields_set else rule.model_copy(update={"nulls": str(nulls)})
-    if not isinstance(rule, str | Key | Fd | Ind | Order | Dc):
+    if not isinstance(rule, str | Rule):
         raise RuleError(f"a rule is a text, a rule or an entry of a rule file, not {shown(rule)}")
     value = parse(rule) if isinstance(rule, str) else rule
     text = rule if isinstance(rule, str) else value.as_written

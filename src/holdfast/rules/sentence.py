@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from holdfast.rules.names import Rank, by_name
 from holdfast.rules.operator import Op
-from holdfast.rules.predicate import Cell, Compare, IsNull, Predicate
-from holdfast.rules.rule import Dc, Fd, Ind, Key, Marked, Order, Rule, as_dc
+from holdfast.rules.predicate import Cell, Compare, IsNull, Miscalculated, Predicate
+from holdfast.rules.rule import Calculation, Dc, Fd, Ind, Key, Marked, Order, Rule, as_dc
 from holdfast.rules.wording import counted, listed, percent
 
 _THAN_OTHER = {
@@ -42,6 +42,8 @@ def sentence(rule: Rule, rank: Rank = by_name, error: float = 0.0, where: str | 
     'A row with a smaller salary than another has a smaller or equal tax.'
     >>> sentence(parse("not(t.low > t.high)"))
     'high is never smaller than low.'
+    >>> sentence(parse("total = other + repair"))
+    'total = other + repair.'
     >>> sentence(parse("orders: zip -> city"))
     'In orders, rows with the same zip have the same city.'
     """
@@ -65,14 +67,14 @@ def standing(rule: Rule, count: int, rank: Rank = by_name, where: str | None = N
     is_single = violations.startswith("1 ")
     if isinstance(rule, Ind):
         return f"{claim}; {violations} {'has' if is_single else 'have'} no partner."
-    if isinstance(rule, Dc) and rule.is_one_row:
+    if rule.is_one_row:
         return f"{claim}; {violations} {'does' if is_single else 'do'} not comply."
     return f"{claim}; {violations} {'disagrees' if is_single else 'disagree'}."
 
 
 def violations_in_words(rule: Rule, count: int) -> str:
     """`3 rows` or `2 pairs of rows`."""
-    if isinstance(rule, Ind) or (isinstance(rule, Dc) and rule.is_one_row):
+    if isinstance(rule, Ind) or rule.is_one_row:
         return counted(count, "row")
     return f"{counted(unordered(rule, count), 'pair')} of rows"
 
@@ -129,6 +131,8 @@ def _claim(rule: Rule, rank: Rank) -> str:
         return _order(rule, rank)
     if isinstance(rule, Key | Fd):
         return _pairwise(as_dc(rule).predicates, rank)
+    if isinstance(rule, Calculation):
+        return rule.body(rank)
     return _one_row(rule, rank) if rule.is_one_row else _pairwise(_toward_larger(rule), rank)
 
 
@@ -193,6 +197,8 @@ def _with_two_names(parts: Sequence[Predicate]) -> str:
 def _of_two(predicate: Predicate) -> str:
     if isinstance(predicate, IsNull):
         return f"{_whose(predicate.cell)} is {'not ' if predicate.negated else ''}empty"
+    if isinstance(predicate, Miscalculated):
+        return f"{_whose(predicate.result)} is not {predicate.formula.text()}"
     if not isinstance(predicate.right, Cell):
         return f"{_whose(predicate.left)} is {_IS[predicate.op]} {predicate.right}"
     a, b = predicate.left, predicate.right
@@ -214,6 +220,8 @@ def _one_row(rule: Dc, rank: Rank) -> str:
 def _of_one(predicate: Predicate, adverb: str = "") -> str:
     if isinstance(predicate, IsNull):
         return f"{predicate.cell.column} is{adverb} {'filled' if predicate.negated else 'empty'}"
+    if isinstance(predicate, Miscalculated):
+        return f"{predicate.result.column} is {'always' if adverb else 'not'} {predicate.formula.text()}"
     right = predicate.right.column if isinstance(predicate.right, Cell) else str(predicate.right)
     if predicate.op is Op.NE and adverb:
         return f"{predicate.left.column} is always equal to {right}"

@@ -17,7 +17,7 @@ from holdfast.rules.bind import Schemas, require_fits, require_policy, require_p
 from holdfast.rules.grammar import parse
 from holdfast.rules.nulls import Nulls
 from holdfast.rules.operator import Op
-from holdfast.rules.predicate import Compare, Constant, IsNull, Predicate
+from holdfast.rules.predicate import Cell, Compare, Constant, IsNull, Miscalculated, Predicate
 from holdfast.rules.rule import Dc, Ind, Key, Rule, as_dc
 from holdfast.rules.sql_values import (
     OPERATORS,
@@ -36,6 +36,8 @@ from holdfast.table.kind import Kind
 from holdfast.table.schema import Column, Schema
 
 DIALECTS = ("spark", "duckdb", "postgres", "sqlite", "snowflake", "bigquery")
+
+_DIGITS = 19  # of the largest 64-bit number
 
 
 @dataclass(frozen=True)
@@ -179,11 +181,28 @@ class _Writer:
     def predicate(self, predicate: Predicate, nulls: Nulls) -> e.Expr:
         if isinstance(predicate, IsNull):
             return is_null(cell_sql(predicate.cell.row, predicate.cell.column), negated=predicate.negated)
+        if isinstance(predicate, Miscalculated):
+            return self.miscalculated(predicate)
         left = self.value(predicate.left.row, self.schema.column(predicate.left.column))
         if isinstance(predicate.right, Constant):
             return self.with_constant(predicate.op, left, predicate.right, nulls)
         right = self.value(predicate.right.row, self.schema.column(predicate.right.column))
         return self.compare(predicate.op, left, right, nulls)
+
+    def miscalculated(self, predicate: Miscalculated) -> e.Expr:
+        """A comparison with a formula, in decimals that are wide enough; SQL makes it unknown if a cell is null."""
+        result, left, right = (self.exact_number(cell) for cell in predicate.cells)
+        formula: e.Expr = e.Add(this=left, expression=right)
+        if predicate.formula.op == "*":
+            formula = e.Mul(this=left, expression=right)
+        return e.NEQ(this=result, expression=e.paren(formula))
+
+    def exact_number(self, cell: Cell) -> e.Expr:
+        """A cell in a type in which a sum or product does not overflow: 19 digits hold every value."""
+        column, plain = self.schema.column(cell.column), cell_sql(cell.row, cell.column)
+        if self.dialect == "sqlite":
+            return plain
+        return e.cast(plain, e.DataType.build(f"DECIMAL({_DIGITS}, {column.scale})"))
 
     def value(self, row: str, column: Column) -> SqlValue:
         return SqlValue(cell_sql(row, column.name), column)

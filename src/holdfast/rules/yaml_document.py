@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
 from enum import StrEnum
 from typing import Any
 
@@ -86,8 +87,20 @@ def _is_commented(item: Any) -> bool:
 
 
 def _has_own_comment(item: Any) -> bool:
+    """Whether an item has a comment, and not only an empty line."""
     notes = getattr(item, "ca", None)
-    return notes is not None and bool(notes.comment or notes.items or notes.end)
+    return notes is not None and any("#" in token.value for token in _tokens([notes.comment, notes.items, notes.end]))
+
+
+def _tokens(notes: Any) -> Iterator[Any]:
+    """The tokens in nested lists and mappings."""
+    if isinstance(notes, dict):
+        notes = list(notes.values())
+    if isinstance(notes, list | tuple):
+        for note in notes:
+            yield from _tokens(note)
+    elif notes is not None:
+        yield notes
 
 
 def round_trip() -> YAML:

@@ -18,8 +18,8 @@ from pyspark.sql import functions as F
 
 from holdfast.rules.nulls import Nulls
 from holdfast.rules.operator import Op
-from holdfast.rules.predicate import Compare, Predicate
-from holdfast.rules.rule import Ind, as_dc, conjunction_text
+from holdfast.rules.predicate import Compare, Predicate, conjunction_text
+from holdfast.rules.rule import Ind, as_dc
 from holdfast.spark.frames import all_of, places
 from holdfast.spark.predicates import are_exact, in_own_columns, satisfies
 from holdfast.table.schema import Schema

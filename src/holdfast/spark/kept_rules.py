@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from holdfast.rules.change import RuleChange
-from holdfast.rules.rule import conjunction_text
+from holdfast.rules.predicate import conjunction_text
 from holdfast.spark.agreement import Agreement
 from holdfast.spark.batch_listing import changed_missing, changed_pairs, changed_rows
 from holdfast.spark.cells import CELL, CELLS

@@ -76,6 +76,7 @@ def _before(predicate: Predicate) -> Predicate:
 
     if isinstance(predicate, IsNull):
         return IsNull(moved(predicate.cell), predicate.negated)
+    assert isinstance(predicate, Compare)  # formulas are about single rows
     right = predicate.right if isinstance(predicate.right, Constant) else moved(predicate.right)
     return Compare(moved(predicate.left), predicate.op, right)
 

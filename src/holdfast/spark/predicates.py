@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from pyspark.sql import functions as F
 
+from holdfast.errors import NotAvailable
 from holdfast.rules.nulls import Nulls
 from holdfast.rules.operator import Op
-from holdfast.rules.predicate import Cell, Constant, IsNull, Predicate
+from holdfast.rules.predicate import Cell, Constant, IsNull, Miscalculated, Predicate
 from holdfast.spark.frames import all_of, spark_type
 from holdfast.table.compare import mark
 from holdfast.table.dictionary import NULL
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column as Expr
 
 CellOf = Callable[[Cell], "Expr"]
+_EXACT_PLACES = 6  # that Spark keeps of a product whose type has too many digits
 _BEYOND = 2**64 + 2  # above the grid position of every 64-bit integer
 
 
@@ -46,11 +48,25 @@ def _holds(predicate: Predicate, schema: Schema, nulls: Nulls, cell_of: CellOf) 
     if isinstance(predicate, IsNull):
         cell = cell_of(predicate.cell)
         return cell.isNotNull() if predicate.negated else cell.isNull()
+    if isinstance(predicate, Miscalculated):
+        return _miscalculated(predicate, schema, cell_of)
     left = schema.column(predicate.left.column)
     if isinstance(predicate.right, Constant):
         return _holds_for_constant(predicate.op, cell_of(predicate.left), left, predicate.right, nulls)
     right = schema.column(predicate.right.column)
     return compared(predicate.op, *common(left, cell_of(predicate.left), right, cell_of(predicate.right)), nulls)
+
+
+def _miscalculated(predicate: Miscalculated, schema: Schema, cell_of: CellOf) -> Expr:
+    """Where a number is not what a formula gives. Values have at most 19 digits, so that sums and products have 38."""
+    columns = [schema.column(cell.column) for cell in predicate.cells]
+    result, left, right = (
+        cell_of(cell).cast(f"decimal(19,{column.scale})") for cell, column in zip(predicate.cells, columns, strict=True)
+    )
+    if predicate.formula.op == "*" and columns[1].scale + columns[2].scale > _EXACT_PLACES:
+        raise NotAvailable(f"Spark rounds products with more than {_EXACT_PLACES} decimal places, as in `{predicate}`")
+    value = left + right if predicate.formula.op == "+" else left * right
+    return F.coalesce(result != value, F.lit(False))
 
 
 def compared(op: Op, a: Expr, b: Expr, nulls: Nulls) -> Expr:

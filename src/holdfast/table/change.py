@@ -270,7 +270,9 @@ def require_changes(changes: Changes, tables: Mapping[str, TableOptions]) -> lis
         raise HoldfastError(f"a batch is a Change or a list of changes, not {shown(changes)}")
     for change in listed:
         if change.table is None and len(tables) > 1:
-            raise SchemaError(f"say which table the change is for; there are: {', '.join(tables)}")
+            raise SchemaError(
+                f"say which table the change is for, in a column _table of a file; there are: {', '.join(tables)}"
+            )
         if change.table is not None and change.table not in tables:
             raise SchemaError(unknown_name("table", change.table, list(tables)))
     only = next(iter(tables))

@@ -17,8 +17,8 @@ EXCEL_NAMES = (".xlsx", ".xlsm")
 
 
 def read_excel(path: Path, sheet: str | None = None) -> pa.Table:
-    """The cells of a sheet below its first row, which has the names of the columns. Empty rows at the end do not
-    count. O(cells)."""
+    """The cells of a sheet below its first row, which has the names of the columns. Empty rows do not count, as in a
+    text file. O(cells)."""
     openpyxl = _openpyxl(path)
     try:
         values = _filled(_cells(openpyxl, path, sheet, data_only=True))
@@ -31,7 +31,8 @@ def read_excel(path: Path, sheet: str | None = None) -> pa.Table:
     names = [_name(path, place, value) for place, value in enumerate(values[0])] if values else []
     if not names:
         raise ReadError(f"{path}: the sheet is empty")
-    columns = list(zip(*values[1:], strict=True)) if len(values) > 1 else [()] * len(names)
+    rows = [row for row in values[1:] if _has_cells(row)]
+    columns = list(zip(*rows, strict=True)) if rows else [()] * len(names)
     arrays = [pa.array(_texts(column), pa.string()) for column in columns]
     return pa.Table.from_arrays(arrays, names=names)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import cached_property
 from math import isfinite
 from typing import Any
@@ -54,7 +55,7 @@ class ClashingGroup:
         left = ", ".join(_shown(value) for value in self.left.values()) or "all rows"
         if self.right is None:
             return f"{left}: {counted(self.count, 'row')} ({_listed(self.values[0])})"
-        parts = [f"{_shown(v.value)} {counted(v.count, 'row')}" for v in self.values]
+        parts = [f"{_in_rows(v.value)} {counted(v.count, 'row')}" for v in self.values]
         parts[1:] = [f"{part} ({_listed(v)})" for part, v in zip(parts[1:], self.values[1:], strict=True)]
         rest = self.count - sum(v.count for v in self.values)
         others = [f"{counted(rest, 'row')} with other values"] if rest else []
@@ -209,6 +210,12 @@ def _for_json(value: object) -> object:
 
 def _shown(value: object) -> str:
     return "empty" if value is None else str(value)
+
+
+def _in_rows(value: object) -> str:
+    """A value before a number of rows: `CA`, `179 in`."""
+    is_number = isinstance(value, int | float | Decimal) and not isinstance(value, bool)
+    return f"{_shown(value)} in" if is_number else _shown(value)
 
 
 def _listed(clashing: Clashing) -> str:

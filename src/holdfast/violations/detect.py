@@ -20,7 +20,7 @@ from holdfast.indexes.plan import Group, compile_rule, describe, group_rules
 from holdfast.indexes.rowtest import rows_that_satisfy
 from holdfast.rules.bind import Schemas, require_fits, require_predicates_fit, table_of
 from holdfast.rules.predicate import Predicate
-from holdfast.rules.rule import Dc, Fd, Ind, Key, Rule, as_dc
+from holdfast.rules.rule import Fd, Ind, Key, Rule, as_dc
 from holdfast.table.dictionary import Codes, TextDictionary
 from holdfast.table.row_change import RowChange
 from holdfast.table.rows import Rows
@@ -46,7 +46,7 @@ class CheckedRule:
     @property
     def is_single(self) -> bool:
         """Whether single rows violate it, and not pairs."""
-        return isinstance(self.rule, Ind) or (isinstance(self.rule, Dc) and self.rule.is_one_row)
+        return isinstance(self.rule, Ind) or self.rule.is_one_row
 
     def error(self, violations: int, rows: int) -> float:
         """g1: violating pairs / n(n-1), 0 for fewer than two rows; or rows / n for rules about single rows."""

@@ -58,20 +58,20 @@ def add_api(app: FastAPI, served: Application) -> None:
         points = [vars(point) for point in trend]
         return RuleHistory(events=[event.record() for event in events], trend=points, survived=survived)
 
-    @app.get("/api/tables/{table}", responses=missing)
-    def table_page(table: str) -> TableModel:
-        """A table: what is worth reading about it, and what its columns contain."""
-        page = served.table(table)
-        return TableModel.model_validate({"key": page.key, "columns": page.columns, **page.said.record()})
-
-    @app.get("/api/tables/{table}/rows", responses=missing)
+    @app.get("/api/tables/{table:path}/rows", responses=missing)
     def named_row(table: str, key: Text) -> RowModel:
         """A row by its key (a,b for two columns), or by its id if the table has no key."""
         return served.row(table, served.row_named(table, key))[0]
 
-    @app.get("/api/tables/{table}/rows/{row}", responses=missing)
+    @app.get("/api/tables/{table:path}/rows/{row}", responses=missing)
     def row(table: str, row: RowId) -> RowModel:
         return served.row(table, row)[0]
+
+    @app.get("/api/tables/{table:path}", responses=missing)
+    def table_page(table: str) -> TableModel:
+        """A table: what is worth reading about it, and what its columns contain."""
+        page = served.table(table)
+        return TableModel.model_validate({"key": page.key, "columns": page.columns, **page.said.record()})
 
     @app.post(
         "/api/rules/{rule_id}/decision",

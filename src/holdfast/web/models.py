@@ -18,7 +18,7 @@ Text = Annotated[str, Query(max_length=200)]
 RuleId = Annotated[str, Path(max_length=200, pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")]
 RowId = Annotated[int, Path(ge=0, le=_MAX_ROW_ID, description="the id of a row, as in t and s of violations")]
 Status = Literal["", "accepted", "suggested", "rejected", "retired", "found"]
-Kind = Literal["", "key", "fd", "ind", "order", "dc"]
+Kind = Literal["", "key", "fd", "ind", "order", "dc", "row"]
 
 
 class Rules(BaseModel):

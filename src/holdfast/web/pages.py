@@ -83,19 +83,19 @@ def _add_details(app: FastAPI, served: Application) -> None:
             sql=served.query(line, dialect),
         )  # fmt: skip
 
-    @app.get("/tables/{table}", response_class=HTMLResponse, include_in_schema=False)
-    def table_page(table: str) -> HTMLResponse:
-        return served.html("table.html", here="graph", page=served.table(table))
-
-    @app.get("/tables/{table}/rows", response_class=HTMLResponse, include_in_schema=False)
+    @app.get("/tables/{table:path}/rows", response_class=HTMLResponse, include_in_schema=False)
     def find_row(table: str, key: Text = "") -> Response:
         row_id = served.row_named(table, key)
         return RedirectResponse(f"/tables/{quote(table, safe='')}/rows/{row_id}", 303)
 
-    @app.get("/tables/{table}/rows/{row}", response_class=HTMLResponse, include_in_schema=False)
+    @app.get("/tables/{table:path}/rows/{row}", response_class=HTMLResponse, include_in_schema=False)
     def row(table: str, row: RowId) -> HTMLResponse:
         model, violated = served.row(table, row)
         return served.html("row.html", here="", row=model, violated=violated)
+
+    @app.get("/tables/{table:path}", response_class=HTMLResponse, include_in_schema=False)
+    def table_page(table: str) -> HTMLResponse:
+        return served.html("table.html", here="graph", page=served.table(table))
 
 
 def _add_static(app: FastAPI) -> None:

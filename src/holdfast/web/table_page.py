@@ -10,10 +10,10 @@ from holdfast.ranking.rank import Ranked
 from holdfast.report.columns import ColumnFacts, column_facts
 from holdfast.report.facts import FOUND, Line
 from holdfast.rulebook import Rulebook
-from holdfast.rules.bind import resolved
 from holdfast.rules.grammar import parse
 from holdfast.rules.rule import Ind, Rule, as_dc
 from holdfast.workflow.masking import Mask
+from holdfast.workflow.suggestions import of_all_kinds
 
 _MAX_TOUCHING = 3  # rules that are named for each column
 
@@ -43,7 +43,7 @@ class TablePage:
         return cls(
             table,
             tuple(book.tables[table].key),
-            next(said for said in book.encoded.in_words(best)[0] if said.table == table),
+            next(said for said in book.encoded.in_words(of_all_kinds(book))[0] if said.table == table),
             tuple(line for line, _ in of_table if line.status != FOUND),
             tuple(column_facts(book, table, mask)),
             {name: [line for line, columns in of_table if name in columns][:_MAX_TOUCHING] for name in schema.names},
@@ -52,10 +52,9 @@ class TablePage:
 
 def columns_of(rule: Rule, table: str, book: Rulebook) -> frozenset[str]:
     """The columns of a table that a rule mentions."""
-    rule = resolved(rule, tuple(book.schemas))
     if isinstance(rule, Ind):
         sides = ((rule.left_table, rule.left), (rule.right_table, rule.right))
         return frozenset(name for side, names in sides if side == table for name in names)
-    if rule.table != table:
+    if rule.table != table and not (rule.table is None and len(book.schemas) == 1):
         return frozenset()
     return frozenset(cell.column for predicate in as_dc(rule).predicates for cell in predicate.cells)

@@ -29,7 +29,7 @@ from holdfast.workflow.masking import Mask
 from holdfast.workflow.tolerance import is_beyond_tolerance
 
 Record = dict[str, Any]
-_MAX_EXAMPLES, _MAX_LOOKED_AT = 5, 1000
+_MAX_EXAMPLES, _MAX_LOOKED_AT = 5, 10_000
 
 
 @dataclass(frozen=True)
@@ -83,9 +83,9 @@ def _violated(
         if count:
             table = table_of(entry.value, book.schemas)
             text = f"{standing(entry.value, total, where=entry.filter)} {violations_in_words(entry.value, count)} came"
-            examples = () if mask.hides_names(table) else _examples(new)
-            groups = () if mask.hides_any(table) else _groups(book, rule_id, table, examples)
-            yield Alert(rule_id, entry.rule, entry.severity, text, count, total, examples, groups)
+            pairs = [] if mask.hides_names(table) else _pairs(new)
+            groups = () if mask.hides_any(table) else _groups(book, rule_id, table, pairs)
+            yield Alert(rule_id, entry.rule, entry.severity, text, count, total, tuple(pairs[:_MAX_EXAMPLES]), groups)
 
 
 def _no_longer_found(book: Rulebook, changed: Mapping[str, Sequence[int]], found: Sequence[Record]) -> Iterator[Alert]:
@@ -121,21 +121,24 @@ def alerts_of_batch(book: Any, out: Outcome) -> list[Alert]:
     return alerts_of(book, changed, violation_events(out.violations, book.entries), found)
 
 
-def _examples(events: pa.Table) -> tuple[tuple[Any, ...], ...]:
-    """The names of the rows of some violations, each pair once."""
+def _pairs(events: pa.Table) -> list[tuple[Any, ...]]:
+    """The names of the rows of the first violations, each pair once."""
     found: dict[frozenset[str], tuple[Any, ...]] = {}
     for row in events.slice(0, _MAX_LOOKED_AT).to_pylist():
         names = [row[side] for side in ("t", "s") if row[side] is not None]
-        if names and len(found) < _MAX_EXAMPLES:
+        if names:
             found.setdefault(frozenset(names), tuple(map(json.loads, names)))
-    return tuple(found.values())
+    return list(found.values())
 
 
-def _groups(book: Rulebook, rule_id: str, table: str, examples: Sequence[Sequence[Any]]) -> tuple[str, ...]:
-    """The groups of these violations, the row that came last in each of them named first."""
-    newcomers = [max(rows) for pair in examples if (rows := [*_row_ids(book, table, pair)])]
+def _groups(book: Rulebook, rule_id: str, table: str, pairs: Sequence[Sequence[Any]]) -> tuple[str, ...]:
+    """The groups of these violations, the largest first; in each, the row that came last is named first."""
+    newcomers = [max(rows) for pair in pairs if (rows := [*_row_ids(book, table, pair)])]
     found = book.violating_groups(rule_id, _MAX_EXAMPLES, newcomers) if newcomers else None
-    return () if found is None else tuple(map(str, found.groups))
+    if found is None:
+        return ()
+    rest = found.count - len(found.groups)
+    return (*map(str, found.groups), *([f"and {counted(rest, 'group')} more"] if rest else []))
 
 
 def _row_ids(book: Rulebook, table: str, names: Sequence[Any]) -> Iterator[int]:

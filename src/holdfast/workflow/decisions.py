@@ -81,12 +81,20 @@ class Decisions:
         file = self._changed()
         return [file.add(r.text, status=SUGGESTED, description=described(r), nulls=nulls) for r in new]
 
-    def suggested_again(self, ranked: Sequence[Ranked], holds: Callable[[RuleEntry], bool]) -> list[str]:
+    def suggested_again(
+        self, ranked: Sequence[Ranked], holds: Callable[[RuleEntry], bool], words: Callable[[RuleEntry], str]
+    ) -> list[str]:
         """Describes suggestions anew, takes those out that do not hold any more, and puts the others in the order of
-        `ranked`; those that are not among `ranked` follow. What a person wrote a comment or a field into stays as it
-        is. Returns the texts of the rules that were taken out. O(rules)."""
+        `ranked`; those that are not among `ranked` follow. What a person wrote a comment, a field or other `words` into
+        stays as it is. Returns the texts of the rules that were taken out. O(rules)."""
         file = self._changed()
-        free = [entry for entry in file.entries if _is_machine_made(entry) and not file.has_comment(entry.id)]
+        free = [
+            entry
+            for entry in file.entries
+            if _is_untouched(entry)
+            and not file.has_comment(entry.id)
+            and (entry.description or "").startswith(words(entry)[:-1])
+        ]
         gone = [entry for entry in free if not holds(entry)]
         places = {resolved(one.rule, self._read.tables): place for place, one in enumerate(ranked)}
         kept = {entry.id: resolved(entry.value, self._read.tables) for entry in free if entry not in gone}
@@ -226,8 +234,8 @@ def described(ranked: Ranked) -> str:
     return " ".join((ranked.sentence, *([f"({ranked.survived})"] if ranked.survived else [])))
 
 
-def _is_machine_made(entry: RuleEntry) -> bool:
-    """Whether nobody has decided about a rule or added a field to it."""
+def _is_untouched(entry: RuleEntry) -> bool:
+    """Whether nobody has decided about a suggestion or added a field to it."""
     return entry.status == SUGGESTED and not entry.model_fields_set - {"id", "rule", "status", "description", "nulls"}
 
 

@@ -24,7 +24,7 @@ from holdfast.rules.grammar import parse
 from holdfast.rules.implication import implies
 from holdfast.rules.operator import Op
 from holdfast.rules.predicate import Cell, Compare
-from holdfast.rules.rule import Dc, Fd, Ind, Key, Order, Rule
+from holdfast.rules.rule import Calculation, Dc, Fd, Ind, Key, Order, Rule
 from holdfast.rules.wording import counted
 from holdfast.table.dictionary import NULL
 from holdfast.table.row_change import Ids
@@ -197,5 +197,7 @@ def _asked(rule: Rule) -> list[str]:
         return list(rule.left)
     if isinstance(rule, Order):
         return sorted(mark.column for mark in rule.left if mark.op is Op.EQ)
+    if isinstance(rule, Calculation):
+        return [rule.result, rule.formula.left, rule.formula.right]
     pairs = [p for p in rule.predicates if isinstance(p, Compare) and p.op is Op.EQ and isinstance(p.right, Cell)]
     return sorted({p.left.column for p in pairs if isinstance(p.right, Cell) and p.left.column == p.right.column})
