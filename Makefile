@@ -6,7 +6,7 @@ PYTEST := $(BIN)/python -m pytest
 PARALLEL := -n logical --maxprocesses 4 --dist worksteal
 export HOLDFAST_DATA
 
-.PHONY: help setup demo test lint types imports tests tests-in-process tests-on-spark test-bounds test-long test-data test-tools test-connectors mutants bench docs examples schema reference wheel lock clean
+.PHONY: help setup demo test lint types imports tests tests-in-process tests-on-spark test-bounds test-long test-data test-tools test-connectors mutants bench docs examples schema reference picture wheel lock clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -81,7 +81,10 @@ docs:  ## build the documentation site into site/, with tools of its own under .
 examples: setup  ## run the notebooks under examples/ and write their outputs into them
 	$(BIN)/python scripts/examples.py
 
-reference: setup  ## rewrite docs/reference.md from the program's own help, and the outputs in docs/index.md
+picture: setup  ## make the picture of the tutorial; needs Chromium
+	$(BIN)/python scripts/picture.py
+
+reference: setup  ## rewrite docs/reference.md from the program's own help, and the outputs in docs/index.md and docs/tutorial.md
 	$(BIN)/python scripts/reference.py > docs/reference.md
 	$(BIN)/python scripts/transcripts.py
 

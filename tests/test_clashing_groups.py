@@ -62,6 +62,8 @@ def test_groups_of_newcomers_are_those_that_have_one(data):
         for value in group.values:
             is_new = [row in newcomers for row in value.ids]
             assert is_new == sorted(is_new, reverse=True)
+        has_new = [any(row in newcomers for row in value.ids) for value in group.values[1:]]
+        assert has_new == sorted(has_new, reverse=True)
 
 
 def _of_large(found, rows, rule):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pyarrow as pa
@@ -17,6 +18,7 @@ import holdfast as hf
 from holdfast.cli.main import status_of
 from holdfast.errors import HoldfastError, RuleError, StoreError
 from holdfast.pipeline.config import load_pipeline
+from holdfast.pipeline.debezium import feeds_of
 from holdfast.pipeline.follower import Follower
 from holdfast.pipeline.new_book import make_book
 from holdfast.pipeline.sources import stream_of
@@ -389,6 +391,21 @@ def test_violations_weaken_and_improve_a_rule(book):
     assert history.trend(RULE)[1].error == pytest.approx(2 / 20)
     assert history.stability(RULE) == (2 / 5, 1)
     assert [r["violations"] for r in history.counts()] == [0, 2, 6, 2, 0]
+
+
+def test_the_history_has_the_time_that_a_feed_gives():
+    made = [datetime(2026, 3, 1, 8, 30, tzinfo=UTC), datetime(2026, 3, 1, 9, 15, tzinfo=UTC)]
+    feed = pa.table({"_change_type": ["insert"] * 2, "_commit_timestamp": made, "id": [1, 2]})
+    with hf.Rulebook.create(None, pa.table({"id": [0]}), key="id") as book:
+        for _, feeds in hf.read_feed(feed):
+            book.apply(feeds)
+        event = {"op": "c", "ts_ms": 1, "source": {"ts_ms": 1772359200000}, "after": {"id": 9}}
+        book.apply(feeds_of([("topic", json.dumps(event))], book.tables, "topic"))
+        book.apply(hf.Change(inserts=pa.table({"id": [5]})))
+        counts = History(book).counts()
+    assert [record["happened"] for record in counts] == [
+        None, "2026-03-01T09:15:00+00:00", "2026-03-01T10:00:00+00:00", None,
+    ]  # fmt: skip
 
 
 # --- looking ----------------------------------------------------------------------------------------------------

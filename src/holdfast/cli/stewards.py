@@ -283,7 +283,7 @@ def _line(record: Record) -> Record:
     return {
         "version": record["version"],
         "batch": "" if record["batch"] == "None" else record["batch"],
-        "when": _when(record["time"]),
+        "when": _when(record["happened"] or record["time"]),
         "rows": f"+{record['inserted']:,} -{record['deleted']:,} ~{record['updated']:,}",
         "rules": f"+{record['rules_added']:,} -{record['rules_removed']:,}",
         "violations": f"+{record['violations_added']:,} -{record['violations_removed']:,}",

@@ -34,6 +34,7 @@ class _Rows:
         self.rows: list[dict[str, Any]] = []
         self.types: list[int] = []
         self.places: list[str] = []
+        self.newest = 0  # milliseconds since 1970
 
     def add(self, kind: int, row: dict[str, Any], place: str) -> None:
         self.rows.append(row)
@@ -97,6 +98,7 @@ def _add(by_table: dict[str, _Rows], place: str, text: str, tables: Mapping[str,
     if operation not in ("c", "u", "r", "d"):
         raise ReadError(f"{place}: {cell(operation)} is not an operation that Debezium has")
     changed = by_table.setdefault(name, _Rows())
+    changed.newest = max(changed.newest, _milliseconds(payload))
     if operation == "d":
         changed.add(DELETE, _row(before, "before", place, schema), place)
         return
@@ -105,6 +107,12 @@ def _add(by_table: dict[str, _Rows], place: str, text: str, tables: Mapping[str,
     if any(old.get(k) != row.get(k) for k in key):
         changed.add(DELETE, old, place)
     changed.add(UPSERT, row, place)
+
+
+def _milliseconds(payload: dict[str, Any]) -> int:
+    """When the change was made in the database, or else when Debezium saw it; 0 if the event does not say."""
+    times = [(payload.get("source") or {}).get("ts_ms"), payload.get("ts_ms")]
+    return next((time for time in times if isinstance(time, int) and 0 < time < _MICROSECONDS), 0)
 
 
 def _row(row: Any, name: str, place: str, schema: Schema) -> dict[str, Any]:
@@ -134,7 +142,8 @@ def _feed(name: str, rows: _Rows, source: str) -> Feed:
     names = list(dict.fromkeys(column for row in rows.rows for column in row))
     columns = {column: _array([row.get(column) for row in rows.rows], source, column) for column in names}
     part = Source(name, pa.table(columns), _Places(source, rows.places))
-    return Feed(Part.by_keys(part, np.array(rows.types, np.int8)), name)
+    happened = (_EPOCH + timedelta(milliseconds=rows.newest)).isoformat() if rows.newest else None
+    return Feed(Part.by_keys(part, np.array(rows.types, np.int8)), name, happened)
 
 
 def _array(values: list[Any], source: str, column: str) -> pa.Array:

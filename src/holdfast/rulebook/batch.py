@@ -32,13 +32,15 @@ NO_ROWS = {"inserted": 0, "deleted": 0, "updated": 0}
 
 @dataclass(frozen=True)
 class BatchInfo:
-    """What the caller says about a batch beside its changes. `bad`: rows that the caller could not read."""
+    """What the caller says about a batch beside its changes. `bad`: rows that the caller could not read; `happened`:
+    when its newest change was made, if the feed says so."""
 
     id: str | int
     source: str = "default"
     quarantine: bool = False
     offsets: str | None = None
     bad: Sequence[Bad] = ()
+    happened: str | None = None
 
 
 def require_batch(batch_id: object, source: object, on_error: object) -> None:
@@ -174,6 +176,8 @@ def make_step(
     }
     if batch.offsets is not None:
         record["offsets"] = batch.offsets
+    if batch.happened is not None:
+        record["happened"] = batch.happened
     late = engine.discovered.late()
     if late:
         record["late"] = late

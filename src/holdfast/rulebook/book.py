@@ -35,7 +35,7 @@ from holdfast.store.disk import Disk
 from holdfast.store.interrupt import uninterrupted
 from holdfast.store.step import Step
 from holdfast.store.store import Store
-from holdfast.table.change import Changes, by_table
+from holdfast.table.change import Changes, by_table, happened_at
 from holdfast.table.effect import Bad
 from holdfast.table.options import Names
 from holdfast.table.row_change import RowChange
@@ -145,7 +145,7 @@ class Rulebook(RuleReader):
         require_batch(batch_id, source, on_error)
         self._require_writable()
         number = self.next_batch(source) if batch_id is None else batch_id
-        batch = BatchInfo(number, source, on_error == "quarantine", offsets, bad)
+        batch = BatchInfo(number, source, on_error == "quarantine", offsets, bad, happened_at(change))
         if self.knows(source, batch.id, offsets):
             return Outcome(self.version, batch.id, skipped=True)
         texts = len(self._engine.state.dictionary)

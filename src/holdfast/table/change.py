@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from holdfast.table.schema import unknown_name
 from holdfast.table.source import JSON_NAMES, LONE_NAME, RowsSource, Source
 
 CHANGE_TYPE, BATCH, TABLE = "_change_type", "_batch", "_table"
+_TIMES = ("_commit_timestamp", "_time")  # metadata: when a change was made
 CHANGE_TYPES = ("insert", "delete", "update_preimage", "update_postimage")
 INSERT, DELETE, BEFORE, AFTER, UPSERT = range(5)  # UPSERT: for sources that do not distinguish insert and update
 
@@ -155,11 +157,13 @@ class _ChosenRows(Location):
 class Feed:
     """An ordered list of row changes of one table: a change file, Delta's change data feed, Debezium events.
 
-    Can be used wherever a `Change` can; only its net effect is applied.
+    Can be used wherever a `Change` can; only its net effect is applied. `happened`: when the newest of its changes was
+    made, as an ISO text, if the feed says so.
     """
 
     part: Part
     table: str | None = None
+    happened: str | None = None
 
     def parts(self, _: TableOptions) -> list[Part]:
         """The feed as signed rows in order."""
@@ -171,9 +175,10 @@ def read_feed(
 ) -> list[tuple[str | None, list[Feed]]]:
     """The batches of a change table, in order: (batch id, one feed per table). All batches are validated first.
 
-    The table has a column `_change_type` and optionally `_batch` and `_table`. Other columns that begin with `_` are
-    metadata and ignored. The rows of a batch must be adjacent. `reading`: how a text file is read; its cells are
-    written as in the file that the table was made of.
+    The table has a column `_change_type` and optionally `_batch` and `_table`. The newest `_commit_timestamp` or
+    `_time` is when the batch happened. Other columns that begin with `_` are metadata and ignored. The rows of a batch
+    must be adjacent. `reading`: how a text file is read; its cells are written as in the file that the table was made
+    of.
     """
     is_json = isinstance(data, str | Path) and str(data).lower().endswith(JSON_NAMES)
     source = read_json_texts(Path(data)) if is_json else read(data, reading=reading)
@@ -224,7 +229,16 @@ def _feed(source: Source, table: str | None, rows: Positions) -> Feed:
     names = [name for name in chosen.column_names if not name.startswith("_")]
     place, shared = _ChosenRows(source.place.source, rows), TABLE in source.table.column_names
     feed_source = Source(source.name, chosen.select(names), place, source.textual, shared, has_cells=source.has_cells)
-    return Feed(Part.in_order(feed_source, types), table)
+    return Feed(Part.in_order(feed_source, types), table, _newest(chosen))
+
+
+def _newest(rows: pa.Table) -> str | None:
+    """The newest time in the metadata of changed rows, if there is one."""
+    for name in _TIMES:
+        if name in rows.column_names:
+            newest = pc.max(rows.column(name)).as_py()
+            return newest.isoformat() if isinstance(newest, datetime) else newest if isinstance(newest, str) else None
+    return None
 
 
 def _types(place: Location, values: pa.ChunkedArray, rows: Positions) -> npt.NDArray[np.int8]:
@@ -251,6 +265,12 @@ def _require_pairs(place: Location, types: npt.NDArray[np.int8], rows: Positions
 
 
 Changes = Change | Feed | Sequence[Change | Feed]
+
+
+def happened_at(changes: Changes) -> str | None:
+    """When the newest change of a batch was made, if its feeds say so."""
+    listed = changes if isinstance(changes, Sequence) else [changes]
+    return max((feed.happened for feed in listed if isinstance(feed, Feed) and feed.happened), default=None)
 
 
 def by_table(changes: Changes, tables: Mapping[str, TableOptions]) -> dict[str, list[Part]]:

@@ -178,7 +178,10 @@ class _Reader:
         if self.right is None:
             return ClashingGroup(left, (self._clashing(None, members),), len(members), None)
         values, number, counts = np.unique(self.codes[self.right, members], return_inverse=True, return_counts=True)
-        order = np.lexsort((values, -counts))[:_MOST_VALUES]
+        order = np.lexsort((values, -counts))
+        has_new = np.bincount(number, self.is_new[members], len(values)) > 0
+        order[1:] = order[1:][np.argsort(~has_new[order[1:]], kind="stable")]  # newcomers behind the commonest value
+        order = order[:_MOST_VALUES]
         parts = [members[number == place] for place in order.tolist()]
         clashing = tuple(self._clashing(self._values(self.right, part[:1])[0].as_py(), part) for part in parts)
         return ClashingGroup(left, clashing, len(members), self.rows.schema.names[self.right])

@@ -189,9 +189,10 @@ class Snapshot:
     def _mentions(self, column: str) -> Callable[[Line], bool]:
         """A test whether a rule mentions a column: as a whole word of its text, and not only as the name of a table."""
         name = re.compile(rf"(?<![\w`]){re.escape(quoted(column))}(?![\w`])")
+        text = quoted(column).strip("`")  # a quick test first
         if column in {table for table, _, _ in self.view.facts.tables}:
             return lambda line: name.search(line.rule) is not None and self._has(parse(line.rule), column)
-        return lambda line: name.search(line.rule) is not None
+        return lambda line: text in line.rule and name.search(line.rule) is not None
 
     def _has(self, rule: Rule, column: str) -> bool:
         return any(column in columns_of(rule, table, self._book) for table, _ in self.view.columns)

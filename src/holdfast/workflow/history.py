@@ -205,6 +205,7 @@ class History:
             rules = [sum(c[i] for c in record.get("rules", {}).values()) for i in (0, 1)]
             versions.append(
                 {"version": record["version"], "batch": str(record["batch"]), "time": record["time"]}
+                | {"happened": record.get("happened")}
                 | rows
                 | {"rules_added": rules[0], "rules_removed": rules[1]}
                 | {"violations_added": sum(c[0] for c in changed.values())}

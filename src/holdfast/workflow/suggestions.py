@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from holdfast.discovery.budget import Budget
 from holdfast.discovery.search_options import SearchOptions
@@ -22,12 +23,12 @@ from holdfast.workflow.survival import Survivals
 _SECONDS = 20.0  # for what is worth reading of all kinds
 
 
-def best_survivors(book: Rulebook, most: int | None = DEFAULT_MOST) -> list[Ranked]:
+def best_survivors(book: Any, most: int | None = DEFAULT_MOST) -> list[Ranked]:
     """The rules worth reading of the kinds that the book keeps, of all kinds if it keeps none: their scores with what
     they survived, by kind and table, the highest score first. Rules that came and went are left out once that makes
     them doubtful."""
     if not isinstance(book, Rulebook):  # on Spark nothing is ranked
-        return book.best(most)
+        return []
     best = book.best(most) if book.kept_kinds else of_all_kinds(book, most)
     if len(book.records()) < 2 or not best:
         return best
