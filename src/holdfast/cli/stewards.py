@@ -12,7 +12,7 @@ import typer
 from holdfast.cli.options import Directory, Form, SafeCells
 from holdfast.cli.output import Format, Record, print_records
 from holdfast.cli.records import every_record
-from holdfast.errors import HoldfastError, RuleError, StoreError, shown
+from holdfast.errors import HoldfastError, NotAvailable, RuleError, StoreError, shown
 from holdfast.report.facts import Line, lines_of
 from holdfast.rulebook import Rulebook
 from holdfast.rules.bind import forms
@@ -92,6 +92,8 @@ def _decide(action: str, directory: Path, rules: list[str], fields: Record) -> N
             _mask(book, action, rules)
             return
         if action == "suggest":
+            if not isinstance(book, Rulebook):
+                raise NotAvailable("the rows of this rulebook are on Spark, where nothing is suggested")
             with deciding(book) as decisions:
                 new, withdrawn = refresh_suggestions(decisions, book, best_survivors(book))
             print(f"{counted(len(new), 'rule')} suggested")

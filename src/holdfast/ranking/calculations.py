@@ -23,7 +23,7 @@ from holdfast.table.kind import Kind
 
 _LEAST_VALUES = 5  # different values of a column, and of pairs of operands that count
 _MAX_COLUMNS, _CELLS = 60, 50_000_000  # that are tried, and comparisons of cells for that
-_LEAST_ROWS = 64
+_LEAST_ROWS, _MAX_ROWS = 64, 4096  # in which candidates are tried; what is found is measured on all rows
 _MAX_NUMBER = 2.0**53  # larger numbers are not tried: a float does not hold them
 _MOST, _SCORE = 10, 0.95
 
@@ -49,7 +49,7 @@ class Calculations:
         values = np.where(codes == NULL, np.nan, codes / scales) if len(columns) else np.zeros((0, 0))
         trials = max(1, len(columns) ** 3)
         order = np.argsort(-(np.nan_to_num(values) != 0).sum(axis=0), kind="stable")
-        return values[:, order[: max(_LEAST_ROWS, _CELLS // trials)]]
+        return values[:, order[: min(_MAX_ROWS, max(_LEAST_ROWS, _CELLS // trials))]]
 
     def rules(self) -> list[Credible]:
         """The sums and products, those with the fewest exceptions first."""
