@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from decimal import Decimal
 
 import numpy as np
@@ -16,7 +17,7 @@ from holdfast.encoded_tables import EncodedTables
 from holdfast.kernels.agreement import inversions
 from holdfast.ranking import table_view
 from holdfast.ranking.calculations import Calculations
-from holdfast.ranking.rank import rank
+from holdfast.ranking.rank import Ranked, rank
 from holdfast.ranking.table_view import TableView
 from holdfast.rules.rule import Dc, Fd, Key, Order, as_dc
 from holdfast.rules.sentence import clash, sentence, standing
@@ -150,6 +151,33 @@ def test_every_calculation_that_is_shown_follows_the_definition(data):
 def _number(column, units):
     """So many units of the column's last place."""
     return units if units is None or column.kind is Kind.INTEGER else Decimal(units).scaleb(-column.scale)
+
+
+def test_a_hierarchy_is_one_line_and_every_rule_is_on_some_line():
+    number = np.arange(800)
+    towns = pa.table({"id": number, "zip": number % 200, "city": number % 200 // 4, "region": number % 200 // 40})
+    found = hf.discover(towns)
+    (said,), _ = found.data.in_words(found.best())
+    assert [str(line) for line in dict(said.sections)["what determines what"]] == ["zip -> city -> region"]
+    assert len(dict(said.sections)["what determines what"][0].rules) == 3
+
+
+@given(data=st.data())
+@settings(max_examples=cases(40))
+def test_the_sections_of_any_table_have_all_rules_once(data):
+    schema = hs.Schema.of(a="integer", b="integer", c="integer", d="integer", e="integer")
+    drawn = data.draw(st.lists(st.tuples(*[st.integers(0, 2)] * 5), min_size=8, max_size=12))
+    rows = [dict(zip(schema.names, row, strict=True)) for row in drawn for _ in range(4)]
+    loaded = EncodedTables.of(hs.to_arrow(schema, rows), Choices())
+    rules = hf.discover(hs.to_arrow(schema, rows), ("fd",))
+    ranked = [Ranked(rule, text, "", None, 1.0) for rule, text in rules.with_texts()]
+    (said,), _ = loaded.in_words(ranked)
+    on_lines = [one.text for _, lines in said.sections for line in lines for one in line.rules]
+    assert {*on_lines} == {one.text for one in ranked if one.rule.left}
+    for _, lines in said.sections:
+        for line in lines:
+            named = {*re.findall(r"\w+", line.text)}
+            assert all({*one.rule.left, one.rule.right} <= named for one in line.rules)
 
 
 def test_an_order_refines_a_dependency():

@@ -95,10 +95,14 @@ def _texts(ranked: Sequence[Ranked], rows: int) -> Iterator[SectionLine]:
 
 
 def _lines(ranked: Sequence[Ranked], columns: Sequence[str], rows: int) -> Iterator[SectionLine]:
-    """Lines in words. Dependencies share a line with those that have the same left side, or its mirror image."""
+    """Lines in words. Dependencies share a line with those that have the same left side, or its mirror image; a
+    hierarchy is one line: `type -> category -> sector`."""
     mirrored = _mirrored(ranked)
     said: set[Rule] = set()
-    for group in _grouped(ranked):
+    groups = _grouped(ranked)
+    below = _hierarchies([[one for one in group if one.rule not in mirrored] for group in groups])
+    inner = {step for steps in below.values() for step in steps}
+    for group in groups:
         both = [one for one in group if one.rule in mirrored and one.rule not in said]
         if both:
             (left,) = {left for one in both if isinstance(one.rule, Fd) for left in one.rule.left}
@@ -107,7 +111,13 @@ def _lines(ranked: Sequence[Ranked], columns: Sequence[str], rows: int) -> Itera
             said |= {one.rule for one in of_line}
             yield SectionLine(f"{left} <-> {_names(rights)}", _exceptions(of_line, rows), tuple(of_line))
         rest = [one for one in group if one.rule not in said]
-        if rest:
+        steps = [step for one in rest[:1] for step in below.get(one.rule, [])]
+        if steps:
+            last = steps[-1]
+            names = [_only_left(rest[0]), *(_only_left(step[0]) for step in steps)]
+            text = f"{' -> '.join(names)} -> {_names([_right(one) for one in last])}"
+            yield SectionLine(text, "", (*rest, *(one for step in steps for one in step)))
+        elif rest and tuple(rest) not in inner:
             yield SectionLine(_in_words(rest, columns), _exceptions(rest, rows), tuple(rest))
 
 
@@ -131,6 +141,41 @@ def _grouped(ranked: Sequence[Ranked]) -> list[list[Ranked]]:
         key = (one.rule.left, one.error > 0) if isinstance(one.rule, Fd) else one.rule
         groups.setdefault(key, []).append(one)
     return [*groups.values()]
+
+
+def _hierarchies(groups: Sequence[Sequence[Ranked]]) -> dict[Rule, list[tuple[Ranked, ...]]]:
+    """For the first rule of a group, the groups that follow step by step: all that a column determines is another
+    column and what that one determines. Only of one column on the left, and without exceptions."""
+    of_left = {
+        _only_left(group[0]): tuple(group)
+        for group in groups
+        if group and isinstance(group[0].rule, Fd) and len(group[0].rule.left) == 1 and not group[0].error
+    }
+
+    def step(left: str) -> str | None:
+        rights = {_right(one) for one in of_left[left]}
+        return next((r for r in of_left if r in rights and {_right(one) for one in of_left[r]} == rights - {r}), None)
+
+    found: dict[Rule, list[tuple[Ranked, ...]]] = {}
+    for left, group in of_left.items():
+        steps, at = list[tuple[Ranked, ...]](), step(left)
+        while at is not None:
+            steps.append(of_left[at])
+            at = step(at)
+        if steps:
+            found[group[0].rule] = steps
+    return found
+
+
+def _only_left(one: Ranked) -> str:
+    assert isinstance(one.rule, Fd)
+    (left,) = one.rule.left
+    return left
+
+
+def _right(one: Ranked) -> str:
+    assert isinstance(one.rule, Fd)
+    return one.rule.right
 
 
 def _in_words(group: Sequence[Ranked], columns: Sequence[str]) -> str:
