@@ -116,6 +116,14 @@ def test_what_is_ambiguous_stays_text(tmp_path, values, kind):
     assert column.type_text == kind
 
 
+def test_a_refused_change_quotes_the_cell_as_it_is_written(tmp_path, capsys):
+    (tmp_path / "a.csv").write_text("id,day\n1,31/12/2024\n2,01/02/2024\n")
+    (tmp_path / "c.csv").write_text("_change_type,id,day\ninsert,7,12/25/2024\n")
+    assert status_of(["init", str(tmp_path / "b"), str(tmp_path / "a.csv"), "--key", "id"]) == 0
+    assert status_of(["apply", str(tmp_path / "b"), str(tmp_path / "c.csv")]) == 2
+    assert "column 'day': '12/25/2024' is not a date of the calendar" in capsys.readouterr().err
+
+
 def test_dates_in_either_order_are_said_and_read_as_another_column_shows(tmp_path, capsys):
     (tmp_path / "a.csv").write_text("id,start,end\n1,03/04/2025,05/04/2025\n2,01/05/2025,n/a\n")
     (tmp_path / "b.csv").write_text("id,start,end\n1,03/04/2025,05/04/2025\n2,01/05/2025,25/05/2025\n")

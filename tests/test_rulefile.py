@@ -112,3 +112,14 @@ def test_the_published_schema_is_current_and_accepts_the_example():
     jsonschema.validate(YAML(typ="safe").load(TEXT), published)
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate({"rules": [{"rule": "a -> b", "colour": "red"}]}, published)
+
+
+def test_line_ends_of_another_system_stay(tmp_path):
+    file = tmp_path / "rules.yml"
+    file.write_bytes(b"version: 1\r\nrules:\r\n  # ours\r\n  - rule: a -> b\r\n")
+    rules = RuleFile.load(file)
+    rules.add("b -> c", status="suggested", description="two\nlines")
+    rules.save(file)
+    assert file.read_bytes().count(b"\n") == file.read_bytes().count(b"\r\n") > 5
+    assert [entry.rule for entry in RuleFile.load(file)] == ["a -> b", "b -> c"]
+    assert b"# ours\r\n" in file.read_bytes() and RuleFile.load(file)["b -> c"].description == "two\nlines"

@@ -151,6 +151,7 @@ class RuleFile:
     def __init__(self, document: Any, place: str) -> None:
         self._document = document
         self._place = place
+        self._newline = "\n"
         self.entries = _entries(document, place)
         self._index_entries()
 
@@ -183,12 +184,15 @@ class RuleFile:
     def load(cls, path: str | Path) -> RuleFile:
         try:
             data = Path(path).read_bytes()
-            return cls.parse(data.decode(), str(path))
+            text = data.decode()
         except UnicodeDecodeError as error:
             line = data.count(b"\n", 0, error.start) + 1
             raise RuleError(f"{path}, line {line}: this is not UTF-8 text; {_RESTORE}") from None
         except OSError as error:
             raise RuleError(f"{path}: cannot be read: {error.strerror or error}") from error
+        file = cls.parse(text.replace("\r\n", "\n"), str(path))
+        file._newline = "\r\n" if "\r\n" in text else "\n"
+        return file
 
     def __iter__(self) -> Iterator[RuleEntry]:
         return iter(self.entries)
@@ -258,8 +262,8 @@ class RuleFile:
         return out.getvalue()
 
     def save(self, path: str | Path) -> None:
-        """Writes the file, atomically and durably."""
-        replace_whole(Path(path), self.text().encode())
+        """Writes the file, atomically and durably, with the line ends that it had."""
+        replace_whole(Path(path), self.text().replace("\n", self._newline).encode())
 
 
 def _entries(document: Any, place: str) -> list[RuleEntry]:

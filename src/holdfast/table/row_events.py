@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +14,7 @@ from holdfast.errors import SchemaError, shown
 from holdfast.table.change import BEFORE, DELETE, UPSERT, Part
 from holdfast.table.dictionary import NULL, Codes, TextDictionary
 from holdfast.table.effect import Reason, Reasons
-from holdfast.table.encode import Encoded, encode_table
+from holdfast.table.encode import Encoded, Problem, encode_table
 from holdfast.table.fast_rows import MAX_FAST_ROWS, FewRows
 from holdfast.table.read import conform
 from holdfast.table.rows import Rows
@@ -151,7 +151,8 @@ class EventEncoder:
         encoded = self._encoded(source, only_keys)
         if tuple(source.table.schema.names) == self._schema.names and not source.textual and not self._declared:
             self._known_types = source.table.schema
-        reasons = {problem.row: Reason(str(problem), problem.without_value()) for problem in reversed(encoded.problems)}
+        problems = [_as_written(problem, part.source) for problem in reversed(encoded.problems)]
+        reasons = {problem.row: Reason(str(problem), problem.without_value()) for problem in problems}
         count, types = len(encoded), part.types
         sign = np.where((types == DELETE) | (types == BEFORE), -1, 1).astype(np.int8)
         full = self._are_full(encoded.codes, types, only_keys or part.by_key) | (sign > 0)
@@ -200,3 +201,10 @@ class EventEncoder:
             unknown = [name for name in unknown if part.source.table.column(name).null_count < len(part.types)]
         if unknown:
             raise SchemaError(f"{place}: {unknown_name('column', unknown[0], self._schema.names)}")
+
+
+def _as_written(problem: Problem, source: Source) -> Problem:
+    """The problem with the cell as it is written in the file, if cells were put into plain form."""
+    if source.written is None or problem.column not in source.written.column_names:
+        return problem
+    return replace(problem, value=source.written.column(problem.column)[problem.row].as_py())
