@@ -92,11 +92,12 @@ class Calculations:
         if op == "*":
             decides &= (np.abs(operands) != ones).all(axis=0)
         deciding = int(decides.sum())
-        kinds = len(np.unique(operands[:, decides], axis=1).T) if deciding else 0
+        some = operands[:, np.flatnonzero(decides)[:_MAX_ROWS]]
+        kinds = len(np.unique(some, axis=1).T) if deciding else 0
         if kinds < _LEAST_VALUES or int((wrong & decides).sum()) > self._most * deciding:
             return None
         error = float(wrong.mean())
-        reasons = [f"{counted(deciding, 'row')} in which both count, {kinds:,} pairs of values"]
+        reasons = [f"{counted(deciding, 'row')} in which both count"]
         if error:
             reasons.append(f"{counted(int(wrong.sum()), 'row')} of {view.rows:,} disagree")
         return Credible(rule, _SCORE, error, tuple(reasons)) if error <= self._most else None
