@@ -164,3 +164,14 @@ def test_a_rulebook_that_keeps_no_rules_has_scores_and_keeps_its_suggestions(tmp
     assert (place / "rules.yml").read_text() == before
     with hf.Rulebook.open(place) as book:
         assert "zip -> city" in [one.text for one in best_survivors(book)]
+
+
+def test_rules_of_any_form_have_an_answer():
+    wide = pa.table({"id": np.arange(40)} | {f"c{n:02}": np.arange(40) % (n + 2) for n in range(30)})
+    with hf.Rulebook.create(None, wide, key="id", kinds=("key", "dc"), max_size=1) as book:
+        book.apply(hf.Change(deletes=pa.table({"id": [3]})))
+        names = ", ".join(wide.column_names)
+        for text in ("not(t.c00 is null)", "not(t.c00 < 0)", "c00 -> c01"):
+            assert Survivals(book).of(hf.parse(text)) is None
+        for text in (f"key({names})", "not(t.id = s.id and t.c00 is null)"):  # implied by shorter ones
+            assert Survivals(book).of(hf.parse(text)) == Survival(0, 0, 0, 0)

@@ -24,12 +24,13 @@ from holdfast.rules.grammar import parse
 from holdfast.rules.implication import implies
 from holdfast.rules.operator import Op
 from holdfast.rules.predicate import Cell, Compare
-from holdfast.rules.rule import Calculation, Dc, Fd, Ind, Key, Order, Rule
+from holdfast.rules.rule import Calculation, Dc, Fd, Ind, Key, Order, Rule, as_dc
 from holdfast.rules.wording import counted
 from holdfast.table.dictionary import NULL
 from holdfast.table.row_change import Ids
 from holdfast.workflow.history import History
 
+_MAX_PARTS = 8  # of a rule whose more general forms are all made; there may be 2 to the power of this and more
 _HALF = 100  # so many new rows that could have broken a rule halve the doubt about it
 
 
@@ -97,6 +98,8 @@ class Survivals:
     def _kept(self, rule: Rule) -> tuple[int, int] | None:
         """The version since which a found rule holds, and how often it was broken before. It held in a version if one
         of the shortest rules of that version implies it; these follow from those of now and the log, read backwards."""
+        if rule.kind not in self._book.kept_kinds:
+            return None
         stronger = self._stronger(rule)
         implying = set(stronger & self._found(rule.kind))
         if not implying:
@@ -115,9 +118,10 @@ class Survivals:
 
     def _stronger(self, rule: Rule) -> frozenset[Rule]:
         """The rules that imply a rule: it, and all that are more general."""
-        if isinstance(rule, Ind):
-            listed = {one for kinds in self._events.values() for _, one in kinds.get("ind", ())}
-            return frozenset(one for one in (*self._found("ind"), *listed) if implies(one, rule))
+        parts = () if isinstance(rule, Ind) else as_dc(rule).predicates
+        if not 0 < len(parts) <= _MAX_PARTS or not all(isinstance(part, Compare) for part in parts):
+            listed = {one for kinds in self._events.values() for _, one in kinds.get(rule.kind, ())}
+            return frozenset(one for one in (*self._found(rule.kind), *listed) if implies(one, rule))
         schema = self._book.schemas[self._table(rule)]
         stronger, new = set[Rule]({rule}), set[Rule]({rule})
         while new:
