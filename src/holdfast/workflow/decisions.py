@@ -82,18 +82,16 @@ class Decisions:
         return [file.add(r.text, status=SUGGESTED, description=described(r), nulls=nulls) for r in new]
 
     def suggested_again(
-        self, ranked: Sequence[Ranked], holds: Callable[[RuleEntry], bool], words: Callable[[RuleEntry], str]
+        self, ranked: Sequence[Ranked], holds: Callable[[RuleEntry], bool], is_ours: Callable[[RuleEntry], bool]
     ) -> list[str]:
         """Describes suggestions anew, takes those out that do not hold any more, and puts the others in the order of
-        `ranked`; those that are not among `ranked` follow. What a person wrote a comment, a field or other `words` into
-        stays as it is. Returns the texts of the rules that were taken out. O(rules)."""
+        `ranked`; those that are not among `ranked` follow. What a person wrote a comment or field into, or described
+        in other words (not `is_ours`), stays as it is. Returns the texts of the rules that were taken out. O(rules)."""
         file = self._changed()
         free = [
             entry
             for entry in file.entries
-            if _is_untouched(entry)
-            and not file.has_comment(entry.id)
-            and (entry.description or "").startswith(words(entry)[:-1])
+            if _is_untouched(entry) and is_ours(entry) and not file.has_comment(entry.id)
         ]
         gone = [entry for entry in free if not holds(entry)]
         places = {resolved(one.rule, self._read.tables): place for place, one in enumerate(ranked)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -20,6 +21,7 @@ from holdfast.rules.sentence import sentence
 from holdfast.workflow.decisions import SUGGESTED, Decisions, look_at
 from holdfast.workflow.survival import Survivals
 
+_AFTER_WORDS = r"(, nearly always \(error [^()]*\))?\.( \((held|broken) [^()]*\))?"  # of a description that was made
 _SECONDS = 20.0  # for what is worth reading of all kinds
 
 
@@ -56,15 +58,16 @@ def refresh_suggestions(decisions: Decisions, book: Rulebook, ranked: Sequence[R
     tables = tuple(book.schemas)
     credible = {resolved(one.rule, tables) for one in ranked}
 
-    def words(entry: RuleEntry) -> str:
-        return _sentence(entry.value, book)
+    def is_ours(entry: RuleEntry) -> bool:
+        words = re.escape(_sentence(entry.value, book).removesuffix("."))
+        return re.fullmatch(words + _AFTER_WORDS, entry.description or "") is not None
 
     def holds(entry: RuleEntry) -> bool:
-        is_exact = (entry.description or "").startswith(words(entry))
+        is_exact = (entry.description or "").startswith(_sentence(entry.value, book))
         return not is_exact or resolved(entry.value, tables) in credible or _error(book, entry) <= MAX_EXCEPTIONS
 
     new = decisions.suggest([one for one in ranked if not is_declared_key(one.rule, book)], book.discovery_nulls)
-    withdrawn = decisions.suggested_again([*ranked, *_others(decisions, book, credible)], holds, words)
+    withdrawn = decisions.suggested_again([*ranked, *_others(decisions, book, credible)], holds, is_ours)
     return [entry.rule for entry in new], withdrawn
 
 
