@@ -392,6 +392,8 @@ def test_workbooks_that_say_too_little_are_refused(tmp_path, capsys):
     formula = workbook(tmp_path / "sum.xlsx", {"s": [["a", "b"], [1, "=A2*2"]]})
     assert status_of(["discover", str(formula)]) == 2
     assert "row 2, column 2: the value of the formula '=A2*2' is not in the file" in capsys.readouterr().err
+    last = workbook(tmp_path / "last.xlsx", {"s": [["a", "b"], [1, 2], ["=A2", "=B2"]]})
+    assert status_of(["discover", str(last)]) == 2 and "row 3, column 1: the value" in capsys.readouterr().err
     broken = workbook(tmp_path / "broken.xlsx", {"s": [["a", "b"], [1, "#DIV/0!"]]})
     assert source_of(broken).table.to_pydict() == {"a": ["1"], "b": ["#DIV/0!"]}
     (tmp_path / "no.xlsx").write_bytes(b"PK\x03\x04 nothing")

@@ -17,6 +17,7 @@ import urllib.parse
 import urllib.request
 from contextlib import contextmanager
 from html.parser import HTMLParser
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -27,6 +28,7 @@ from hypothesis import strategies as st
 
 import holdfast as hf
 from holdfast.cli.main import status_of
+from holdfast.report.graph import graph_svg
 from holdfast.report.page import report_html
 from holdfast.web.app import TOKEN_HEADER
 from holdfast.workflow.decisions import Decisions, adopt
@@ -452,10 +454,19 @@ def test_a_table_whose_name_has_a_slash_and_one_that_is_alone(tmp_path):
         assert got(address, "api/tables/x%2Fy")["rows"] == 2 and got(address, "api/tables/x%2Fy/rows/1")["row"] == 1
         assert got(address, "api/tables/x%2Fy/rows?key=1")["row"] == 1
         assert ask(address, "tables/z/nothing")[0] == 404
+    hf.Rulebook.create(tmp_path / "d", {"x": table, "x/rows": table.slice(1)}, rules=["x: key(a)"]).close()
+    with serving(tmp_path / "d") as (address, _):
+        assert "1 row, 2 columns" in ask(address, "tables/x%2Frows")[1]
     hf.Rulebook.create(tmp_path / "c", table, rules=["a -> b"]).close()
     with serving(tmp_path / "c") as (address, _):
         page = ask(address, "tables/data")[1]
         assert "accepted" in page and page.count("a -&gt; b") >= 3  # the rule, and beside both columns
+
+
+def test_the_graph_of_very_many_tables_in_a_chain_and_in_a_circle():
+    names = [f"t{n}" for n in range(1500)]
+    chain = [(hf.parse(f"{a}.x in {b}.y"), "found") for a, b in pairwise([*names, names[0]])]
+    assert graph_svg(names, chain).count('class="table"') == 1500
 
 
 def test_rows_of_a_table_without_a_key(tmp_path):

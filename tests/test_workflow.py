@@ -393,6 +393,29 @@ def test_violations_weaken_and_improve_a_rule(book):
     assert [r["violations"] for r in history.counts()] == [0, 2, 6, 2, 0]
 
 
+@pytest.mark.parametrize(
+    "times",
+    [
+        pa.array([1600000000000000001], pa.timestamp("ns")),
+        pa.array(["noon"]),
+        pa.array(["x"]).dictionary_encode(),
+        pa.array([[1]]),
+        pa.array([{"a": 1}]),
+        pa.array([None], pa.timestamp("s")),
+    ],
+    ids=str,
+)
+def test_metadata_of_a_feed_never_refuses_a_batch(times):
+    with hf.Rulebook.create(None, pa.table({"id": [0]}), key="id") as book:
+        for _, feeds in hf.read_feed(pa.table({"_change_type": ["insert"], "_time": times, "id": [1]})):
+            book.apply(feeds)
+        event = {"op": "c", "ts_ms": True, "source": "mysql", "after": {"id": 9}}
+        book.apply(feeds_of([("topic", json.dumps(event))], book.tables, "topic"))
+        assert book.count() == 3
+        happened = [record["happened"] for record in History(book).counts()]
+        assert happened[1:] == [(str(times.type) == "timestamp[ns]" and "2020-09-13T12:26:40+00:00") or None, None]
+
+
 def test_the_history_has_the_time_that_a_feed_gives():
     made = [datetime(2026, 3, 1, 8, 30, tzinfo=UTC), datetime(2026, 3, 1, 9, 15, tzinfo=UTC)]
     feed = pa.table({"_change_type": ["insert"] * 2, "_commit_timestamp": made, "id": [1, 2]})

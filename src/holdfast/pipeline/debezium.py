@@ -111,8 +111,9 @@ def _add(by_table: dict[str, _Rows], place: str, text: str, tables: Mapping[str,
 
 def _milliseconds(payload: dict[str, Any]) -> int:
     """When the change was made in the database, or else when Debezium saw it; 0 if the event does not say."""
-    times = [(payload.get("source") or {}).get("ts_ms"), payload.get("ts_ms")]
-    return next((time for time in times if isinstance(time, int) and 0 < time < _MICROSECONDS), 0)
+    source = payload.get("source")
+    times = [source.get("ts_ms") if isinstance(source, dict) else None, payload.get("ts_ms")]
+    return next((time for time in times if type(time) is int and 0 < time < _MICROSECONDS), 0)
 
 
 def _row(row: Any, name: str, place: str, schema: Schema) -> dict[str, Any]:

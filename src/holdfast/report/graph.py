@@ -113,15 +113,16 @@ def _layers(tables: Sequence[str], edges: Sequence[Edge]) -> dict[str, int]:
     for left, right in edges:
         targets[left].append(right)
     depth: dict[str, int] = {}
-
-    def visit(name: str, path: frozenset[str]) -> int:
-        if name not in depth:
-            inner = [visit(target, path | {name}) for target in targets[name] if target not in path | {name}]
-            depth[name] = 1 + max(inner, default=-1)
-        return depth[name]
-
     for name in tables:
-        visit(name, frozenset())
+        path = {name: iter(targets[name])} if name not in depth else {}
+        while path:  # depth first
+            at = next(reversed(path))
+            below = next((target for target in path[at] if target not in depth and target not in path), None)
+            if below is not None:
+                path[below] = iter(targets[below])
+                continue
+            depth[at] = 1 + max((depth[target] for target in targets[at] if target in depth), default=-1)
+            del path[at]
     most = max(depth.values())
     return {name: most - depth[name] for name in tables}
 

@@ -63,8 +63,9 @@ def _miscalculated(predicate: Miscalculated, schema: Schema, cell_of: CellOf) ->
     result, left, right = (
         cell_of(cell).cast(f"decimal(19,{column.scale})") for cell, column in zip(predicate.cells, columns, strict=True)
     )
-    if predicate.formula.op == "*" and columns[1].scale + columns[2].scale > _EXACT_PLACES:
-        raise NotAvailable(f"Spark rounds products with more than {_EXACT_PLACES} decimal places, as in `{predicate}`")
+    places = columns[1].scale + columns[2].scale
+    if predicate.formula.op == "*" and not columns[0].scale <= places <= _EXACT_PLACES:
+        raise NotAvailable(f"Spark rounds numbers of so many decimal places, so that it cannot test `{predicate}`")
     value = left + right if predicate.formula.op == "+" else left * right
     return F.coalesce(result != value, F.lit(False))
 

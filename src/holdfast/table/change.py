@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -233,12 +233,24 @@ def _feed(source: Source, table: str | None, rows: Positions) -> Feed:
 
 
 def _newest(rows: pa.Table) -> str | None:
-    """The newest time in the metadata of changed rows, if there is one."""
+    """The newest time in the metadata of changed rows, if there is one that can be read."""
     for name in _TIMES:
         if name in rows.column_names:
-            newest = pc.max(rows.column(name)).as_py()
-            return newest.isoformat() if isinstance(newest, datetime) else newest if isinstance(newest, str) else None
+            return _newest_of(rows.column(name))
     return None
+
+
+def _newest_of(times: pa.ChunkedArray) -> str | None:
+    if pa.types.is_timestamp(times.type):
+        zone = times.type.tz or "UTC"
+        newest = pc.max(times.cast(pa.timestamp("us", zone), safe=False)).as_py()
+        return None if newest is None else str(newest.astimezone(UTC).isoformat())
+    if not pa.types.is_string(times.type) and not pa.types.is_large_string(times.type):
+        return None
+    try:
+        return datetime.fromisoformat(str(pc.max(times).as_py())).isoformat()
+    except ValueError:
+        return None
 
 
 def _types(place: Location, values: pa.ChunkedArray, rows: Positions) -> npt.NDArray[np.int8]:

@@ -21,18 +21,18 @@ def read_excel(path: Path, sheet: str | None = None) -> pa.Table:
     text file. O(cells)."""
     openpyxl = _openpyxl(path)
     try:
-        values = _filled(_cells(openpyxl, path, sheet, data_only=True))
-        formulas = _filled(_cells(openpyxl, path, sheet, data_only=False))
+        values = list(_cells(openpyxl, path, sheet, data_only=True))
+        formulas = list(_cells(openpyxl, path, sheet, data_only=False))
     except (OSError, ReadError):
         raise
     except Exception as error:  # a damaged workbook raises whatever its first damaged part leads to
         raise ReadError(f"{path}: this is no Excel workbook: {detail(error)}") from None
     _require_values(path, values, formulas)
+    values = _filled(values)
     names = [_name(path, place, value) for place, value in enumerate(values[0])] if values else []
     if not names:
         raise ReadError(f"{path}: the sheet is empty")
-    rows = [row for row in values[1:] if _has_cells(row)]
-    columns = list(zip(*rows, strict=True)) if rows else [()] * len(names)
+    columns = list(zip(*values[1:], strict=True)) if len(values) > 1 else [()] * len(names)
     arrays = [pa.array(_texts(column), pa.string()) for column in columns]
     return pa.Table.from_arrays(arrays, names=names)
 
@@ -67,24 +67,28 @@ def _has_cells(row: tuple[Any, ...]) -> bool:
     return any(value is not None for value in row)
 
 
-def _filled(rows: Iterator[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-    """The rows from the first to the last that has a cell, all as wide as the widest."""
-    found = list(rows)
-    filled = [number for number, row in enumerate(found) if _has_cells(row)]
-    found = found[filled[0] : filled[-1] + 1] if filled else []
+def _filled(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    """The rows that have a cell, all as wide as the widest."""
+    found = list(filter(_has_cells, rows))
     width = max((place + 1 for row in found for place, value in enumerate(row) if value is not None), default=0)
     return [(*row[:width], *[None] * (width - len(row))) for row in found]
 
 
 def _require_values(path: Path, values: list[tuple[Any, ...]], formulas: list[tuple[Any, ...]]) -> None:
-    """Refuses a formula whose value is not in the file: programs that only write files do not compute it."""
-    for number, (row, written) in enumerate(zip(values, formulas, strict=False), start=1):
-        for place, (value, formula) in enumerate(zip(row, written, strict=False), start=1):
+    """Refuses formulas whose values are not in the file: programs that only write files do not compute them. If others
+    have values, a formula without one is empty."""
+    first, has_values = None, False
+    for number, (row, written) in enumerate(zip(values, formulas, strict=True), start=1):
+        for place, (value, formula) in enumerate(zip(row, written, strict=True), start=1):
             if value is None and formula is not None:
-                raise ReadError(
-                    f"{path}, row {number}, column {place}: the value of the formula {shown(str(formula))} is not in "
-                    f"the file; open it in a spreadsheet program and save it"
-                )
+                first = first or (number, place, str(formula))
+            has_values |= value is not None and value != formula
+    if first is not None and not has_values:
+        number, place, formula = first
+        raise ReadError(
+            f"{path}, row {number}, column {place}: the value of the formula {shown(formula)} is not in the file; open "
+            f"it in a spreadsheet program and save it"
+        )
 
 
 def _name(path: Path, place: int, value: object) -> str:

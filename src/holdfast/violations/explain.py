@@ -21,6 +21,7 @@ import numpy as np
 from holdfast.html_table import html_table
 from holdfast.indexes.pairs import Pairs
 from holdfast.rules.rule import Ind, as_dc
+from holdfast.rules.wording import counted
 from holdfast.table.dictionary import TextDictionary
 from holdfast.table.encode import decode_table
 from holdfast.table.rows import Rows
@@ -81,7 +82,7 @@ class Explanation:
         if self.is_partial:
             lines.append(f"  (explained from the first {self.looked_at:,})")
         for row, count in self.worst:
-            lines.append(f"  row {row}: in {count:,} violations")
+            lines.append(f"  row {row}: in {counted(count, 'violation')}")
         for (_, pairs, remove, exact), size in zip(self.causes, self.sizes, strict=True):
             lines.append(
                 f"  {self.bounded(size, exact)} rows share a cause ({self.bounded(pairs, exact)} pairs); "

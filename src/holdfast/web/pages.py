@@ -85,6 +85,8 @@ def _add_details(app: FastAPI, served: Application) -> None:
 
     @app.get("/tables/{table:path}/rows", response_class=HTMLResponse, include_in_schema=False)
     def find_row(table: str, key: Text = "") -> Response:
+        if f"{table}/rows" in dict(snapshot.view.columns):  # a table with such a name
+            return table_page(f"{table}/rows")
         row_id = served.row_named(table, key)
         return RedirectResponse(f"/tables/{quote(table, safe='')}/rows/{row_id}", 303)
 

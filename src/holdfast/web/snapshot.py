@@ -33,7 +33,7 @@ from holdfast.web.table_page import TablePage, columns_of
 from holdfast.workflow.decisions import RETIRED, SUGGESTED, Decisions, adopt, decided_at, deciding
 from holdfast.workflow.history import Event, History, Point
 from holdfast.workflow.masking import Mask
-from holdfast.workflow.suggestions import best_survivors
+from holdfast.workflow.suggestions import best_survivors, of_all_kinds
 from holdfast.workflow.survival import Survivals
 
 log = logging.getLogger("holdfast")
@@ -246,7 +246,9 @@ class Snapshot:
     def table_page(self, table: str) -> TablePage:
         """A table and its columns. O(rows x columns) for each view."""
         view, best = self._newest, self._best
-        return self.of_view(f"table {table}", lambda book, mask: TablePage.of(book, table, mask, view.lines, best))
+        tables = self.of_view("tables", lambda book, _: book.encoded.in_words(of_all_kinds(book))[0])
+        said = next(said for said in tables if said.table == table)
+        return self.of_view(f"table {table}", lambda book, mask: TablePage.of(book, said, mask, view.lines, best))
 
     def history_of(self, line: Line) -> tuple[list[Event], list[Point], str]:
         """The events of a rule, newest first; its trend if it is checked; what it survived, in words."""

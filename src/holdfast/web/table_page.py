@@ -13,7 +13,6 @@ from holdfast.rulebook import Rulebook
 from holdfast.rules.grammar import parse
 from holdfast.rules.rule import Ind, Rule, as_dc
 from holdfast.workflow.masking import Mask
-from holdfast.workflow.suggestions import of_all_kinds
 
 _MAX_TOUCHING = 3  # rules that are named for each column
 
@@ -31,8 +30,11 @@ class TablePage:
     touching: dict[str, list[Line]]
 
     @classmethod
-    def of(cls, book: Rulebook, table: str, mask: Mask, lines: Sequence[Line], best: Sequence[Ranked]) -> TablePage:
+    def of(
+        cls, book: Rulebook, said: TableSections, mask: Mask, lines: Sequence[Line], best: Sequence[Ranked]
+    ) -> TablePage:
         """`lines`: all rules; those with a decision, and the `best` others, are named."""
+        table = said.table
         worth = {one.id for one in best}
         of_table = [
             (line, columns)
@@ -43,7 +45,7 @@ class TablePage:
         return cls(
             table,
             tuple(book.tables[table].key),
-            next(said for said in book.encoded.in_words(of_all_kinds(book))[0] if said.table == table),
+            said,
             tuple(line for line, _ in of_table if line.status != FOUND),
             tuple(column_facts(book, table, mask)),
             {name: [line for line, columns in of_table if name in columns][:_MAX_TOUCHING] for name in schema.names},

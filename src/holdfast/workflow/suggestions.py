@@ -21,7 +21,10 @@ from holdfast.rules.sentence import sentence
 from holdfast.workflow.decisions import SUGGESTED, Decisions, look_at
 from holdfast.workflow.survival import Survivals
 
-_AFTER_WORDS = r"(, nearly always \(error [^()]*\))?\.( \((held|broken) [^()]*\))?"  # of a description that was made
+_SURVIVED = (
+    r"(held through [\d,]+ batch(es)?)?(; )?([\d,]+ new rows? could have broken it)?(; )?(broken [\d,]+ times? before)?"
+)
+_AFTER_WORDS = rf"(, nearly always \(error [^()]*\))?\.( \({_SURVIVED}\))?"  # of a description that was made
 _SECONDS = 20.0  # for what is worth reading of all kinds
 
 
