@@ -540,11 +540,12 @@ def browser():
         made.close()
 
 
-@pytest.fixture(params=[1280, 390])
+@pytest.fixture(params=[(1280, "light"), (390, "dark"), (1280, "dark"), (390, "light")], ids=str)
 def page(browser, request):
-    scheme = "light" if request.param == 1280 else "dark"
-    context = browser.new_context(viewport={"width": request.param, "height": 900}, color_scheme=scheme)
+    width, made_for = request.param
+    context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=made_for)
     made = context.new_page()
+    made.scheme = made_for
     made.problems = []
     made.on("pageerror", lambda error: made.problems.append(str(error)))
     made.on("console", lambda message: made.problems.append(message.text) if message.type == "error" else None)
@@ -555,7 +556,8 @@ def page(browser, request):
 
 def shot(page, name):
     SHOTS.mkdir(parents=True, exist_ok=True)
-    page.screenshot(path=SHOTS / f"{name}-{page.viewport_size['width']}.png", full_page=True)
+    scheme = getattr(page, "scheme", "light")
+    page.screenshot(path=SHOTS / f"{name}-{page.viewport_size['width']}-{scheme}.png", full_page=True)
     assert page.evaluate("document.documentElement.scrollWidth") <= page.viewport_size["width"], (
         f"{name} scrolls sideways"
     )
