@@ -16,7 +16,7 @@ from fractions import Fraction
 from itertools import chain, combinations, islice, permutations, product
 
 from holdfast.rules.operator import Op
-from holdfast.rules.predicate import Cell, Compare, IsNull
+from holdfast.rules.predicate import Cell, Compare, IsNull, Miscalculated
 from holdfast.rules.rule import Calculation, Dc, Fd, Ind, Key, Marked, Order
 
 
@@ -63,12 +63,22 @@ def holds(op, a, b, nulls):
     return OPERATORS[op](a, b)
 
 
+def is_miscalculated(row, result, formula):
+    """Whether a number is not what a formula gives, of a row that has all three."""
+    if None in (row[result], row[formula.left], row[formula.right]):
+        return False
+    left, right = Fraction(row[formula.left]), Fraction(row[formula.right])
+    return Fraction(row[result]) != (left + right if formula.op == "+" else left * right)
+
+
 def satisfies(predicate, t, s, nulls):
     def value(operand, other):
         if isinstance(operand, Cell):
             return {"t": t, "s": s}[operand.row][operand.column]
         return float(operand.value) if isinstance(other, float) and operand.kind == "number" else operand.value
 
+    if isinstance(predicate, Miscalculated):
+        return is_miscalculated({"t": t, "s": s}[predicate.result.row], predicate.result.column, predicate.formula)
     if isinstance(predicate, IsNull):
         return (value(predicate.cell, None) is None) != predicate.negated
     left = value(predicate.left, None)
@@ -89,11 +99,7 @@ def violates(rule, t, s, nulls):
         t, s = (s, t) if rule.flipped else (t, s)
         return all(is_so(m.op, m.column) for m in rule.left) and is_so(rule.right.op.inverse, rule.right.column)
     if isinstance(rule, Calculation):
-        result, left, right = (t[c] for c in (rule.result, rule.formula.left, rule.formula.right))
-        if None in (result, left, right):
-            return False
-        left, right = Fraction(left), Fraction(right)
-        return Fraction(result) != (left + right if rule.formula.op == "+" else left * right)
+        return is_miscalculated(t, rule.result, rule.formula)
     return all(satisfies(p, t, s, nulls) for p in rule.written)
 
 

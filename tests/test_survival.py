@@ -102,9 +102,13 @@ def towns(count: int, first: int = 0) -> pa.Table:
     )
 
 
+def kept_towns(place):
+    return hf.Rulebook.create(place, towns(400), key="id", kinds=("key", "fd"), max_size=2)
+
+
 def test_suggestions_are_ranked_again_with_what_they_survived(tmp_path):
     place = tmp_path / "book"
-    with hf.Rulebook.create(place, towns(400), key="id", kinds=("key", "fd"), max_size=2) as book:
+    with kept_towns(place) as book:
         with deciding(book) as decisions:
             refresh_suggestions(decisions, book, best_survivors(book))
         before = {one.text: one.score for one in book.best()}
@@ -126,7 +130,7 @@ def test_suggestions_are_ranked_again_with_what_they_survived(tmp_path):
 
 def test_what_a_person_wrote_into_the_file_stays(tmp_path):
     place = tmp_path / "book"
-    with hf.Rulebook.create(place, towns(400), key="id", kinds=("key", "fd"), max_size=2) as book:
+    with kept_towns(place) as book:
         (place / "rules.yml").write_text(
             "version: 1\nrules:\n  # ask Ana\n  - {rule: x -> zip, status: suggested}\n"
             "  - {rule: x -> city, status: suggested, owner: ben}\n  - {rule: city -> zip, status: suggested}\n"
@@ -141,7 +145,7 @@ def test_what_a_person_wrote_into_the_file_stays(tmp_path):
 
 def test_a_description_that_somebody_wrote_and_what_nearly_held_stay(tmp_path):
     place = tmp_path / "book"
-    with hf.Rulebook.create(place, towns(400), key="id", kinds=("key", "fd"), max_size=2) as book:
+    with kept_towns(place) as book:
         (place / "rules.yml").write_text(
             "version: 1\nrules:\n\n  - rule: zip -> city\n    status: suggested\n"
             "    description: Rows with the same zip have the same city. (held back)\n\n"

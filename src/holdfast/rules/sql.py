@@ -14,6 +14,7 @@ import sqlglot.expressions as e
 
 from holdfast.errors import RuleError, shown
 from holdfast.rules.bind import Schemas, require_fits, require_policy, require_predicates_fit, table_of
+from holdfast.rules.exact_formulas import DIGITS, rounds
 from holdfast.rules.grammar import parse
 from holdfast.rules.nulls import Nulls
 from holdfast.rules.operator import Op
@@ -36,9 +37,6 @@ from holdfast.table.kind import Kind
 from holdfast.table.schema import Column, Schema
 
 DIALECTS = ("spark", "duckdb", "postgres", "sqlite", "snowflake", "bigquery")
-
-_DIGITS, _MAX_DIGITS = 19, 38  # of the largest 64-bit number; of decimals of most dialects
-_EXACT_PLACES = {"spark": 6, "snowflake": 12, "bigquery": 9, "sqlite": 0}  # of a product; more would be rounded
 
 
 @dataclass(frozen=True)
@@ -192,33 +190,20 @@ class _Writer:
 
     def miscalculated(self, predicate: Miscalculated) -> e.Expr:
         """A comparison with a formula, in decimals that are wide enough; SQL makes it unknown if a cell is null."""
-        self.require_exact(predicate)
+        if rounds(predicate, self.schema, self.dialect):
+            raise RuleError(f"`{self.rule}`: {self.dialect} rounds this formula, so that SQL cannot say it exactly")
         result, left, right = (self.exact_number(cell) for cell in predicate.cells)
         formula: e.Expr = e.Add(this=left, expression=right)
         if predicate.formula.op == "*":
             formula = e.Mul(this=left, expression=right)
         return e.NEQ(this=result, expression=e.paren(formula))
 
-    def require_exact(self, predicate: Miscalculated) -> None:
-        """Refuses a formula that the dialect would round."""
-        of_result, *of_operands = (self.schema.column(cell.column).scale for cell in predicate.cells)
-        if predicate.formula.op == "*":
-            places, digits = sum(of_operands), 2 * _DIGITS
-        else:
-            places, digits = max(of_operands), _DIGITS + 1 + max(of_operands) - min(of_operands)
-        whole = max(_DIGITS - of_result, digits - places)
-        is_too_wide = whole + max(of_result, places) > _MAX_DIGITS and self.dialect not in ("postgres", "sqlite")
-        most = _EXACT_PLACES.get(self.dialect, places)
-        has_floats = self.dialect == "sqlite" and max(of_result, places) > 0
-        if is_too_wide or has_floats or (predicate.formula.op == "*" and places > most):
-            raise RuleError(f"`{self.rule}`: {self.dialect} rounds this formula, so that SQL cannot say it exactly")
-
     def exact_number(self, cell: Cell) -> e.Expr:
         """A cell in a type in which a sum or product does not overflow: 19 digits hold every value."""
         column, plain = self.schema.column(cell.column), cell_sql(cell.row, cell.column)
         if self.dialect == "sqlite":
             return plain
-        return e.cast(plain, e.DataType.build(f"DECIMAL({_DIGITS}, {column.scale})"))
+        return e.cast(plain, e.DataType.build(f"DECIMAL({DIGITS}, {column.scale})"))
 
     def value(self, row: str, column: Column) -> SqlValue:
         return SqlValue(cell_sql(row, column.name), column)

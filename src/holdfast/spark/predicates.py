@@ -9,6 +9,7 @@ import numpy as np
 from pyspark.sql import functions as F
 
 from holdfast.errors import NotAvailable
+from holdfast.rules.exact_formulas import DIGITS, rounds
 from holdfast.rules.nulls import Nulls
 from holdfast.rules.operator import Op
 from holdfast.rules.predicate import Cell, Constant, IsNull, Miscalculated, Predicate
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from pyspark.sql import Column as Expr
 
 CellOf = Callable[[Cell], "Expr"]
-_EXACT_PLACES = 6  # that Spark keeps of a product whose type has too many digits
 _BEYOND = 2**64 + 2  # above the grid position of every 64-bit integer
 
 
@@ -61,10 +61,10 @@ def _miscalculated(predicate: Miscalculated, schema: Schema, cell_of: CellOf) ->
     """Where a number is not what a formula gives. Values have at most 19 digits, so that sums and products have 38."""
     columns = [schema.column(cell.column) for cell in predicate.cells]
     result, left, right = (
-        cell_of(cell).cast(f"decimal(19,{column.scale})") for cell, column in zip(predicate.cells, columns, strict=True)
+        cell_of(cell).cast(f"decimal({DIGITS},{column.scale})")
+        for cell, column in zip(predicate.cells, columns, strict=True)
     )
-    places = columns[1].scale + columns[2].scale
-    if predicate.formula.op == "*" and not columns[0].scale <= places <= _EXACT_PLACES:
+    if rounds(predicate, schema, "spark"):
         raise NotAvailable(f"Spark rounds numbers of so many decimal places, so that it cannot test `{predicate}`")
     value = left + right if predicate.formula.op == "+" else left * right
     return F.coalesce(result != value, F.lit(False))

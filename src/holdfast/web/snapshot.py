@@ -253,10 +253,10 @@ class Snapshot:
     def history_of(self, line: Line) -> tuple[list[Event], list[Point], str]:
         """The events of a rule, newest first; its trend if it is checked; what it survived, in words."""
         with self._lock:
-            history, survivals = History(self._book), Survivals(self._book)
-            events = history.events(line.rule)[::-1]
+            survivals = Survivals(self._book)
+            events = survivals.history.events(line.rule)[::-1]
             if any(entry.id == line.id for entry in self._book.entries):
-                return events, history.trend(line.id), str(survivals.of_checked(line.id) or "")
+                return events, survivals.history.trend(line.id), str(survivals.of_checked(line.id) or "")
             return events, [], str(survivals.of(parse(line.rule)) or "")
 
     # --- deciding -------------------------------------------------------------------------------------------

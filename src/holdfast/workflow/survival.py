@@ -69,6 +69,11 @@ class Survivals:
         self._partitions: dict[tuple[str, str], Partitions] = {}
         self._of_kind: dict[str, frozenset[Rule]] = {}
 
+    @cached_property
+    def history(self) -> History:
+        """The history of the rulebook, read once."""
+        return History(self._book)
+
     def of(self, rule: Rule) -> Survival | None:
         """What a found rule has survived; None if it does not hold exactly, or the book does not keep its kind.
         O(rows + rules of its kind, once + events of its kind)."""
@@ -80,12 +85,11 @@ class Survivals:
         entry = self._book.entry(rule_id)
         if entry.filter or self._book.count_violations(rule_id):
             return None
-        history = History(self._book)
-        points = history.trend(rule_id)
+        points = self.history.trend(rule_id)
         clean = [after.version for before, after in pairwise(points) if before.violations and not after.violations]
         adopted = [r["version"] for r in self._records if rule_id in r.get("altered", {}).get("rules", ())]
         since = max([0, *clean[-1:], *adopted[-1:]])
-        return self._survival(entry.value, since, history.stability(rule_id)[1], entry.nulls)
+        return self._survival(entry.value, since, self.history.stability(rule_id)[1], entry.nulls)
 
     def _survival(self, rule: Rule, since: int, breaks: int, nulls: str) -> Survival:
         tables = {rule.left_table, rule.right_table} if isinstance(rule, Ind) else {self._table(rule)}
